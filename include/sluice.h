@@ -1,0 +1,292 @@
+/* Sluice: language models larger than memory, streamed from disk.
+ *
+ * The only public header.  In the order a caller meets things: errors, model files, tokenizer, plan,
+ * engine, session, sampler.  Handles are opaque; option structs are filled by their init function, so
+ * that a new field breaks no source.  The library never prints, exits or aborts on input: a failing
+ * call returns a status and writes one sentence into the caller's sl_err (NULL is allowed everywhere).
+ * Closers take NULL.  Two engines may live in one process.
+ */
+#ifndef SLUICE_H
+#define SLUICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SL_VERSION "0.1.0"
+#define SL_API __attribute__((visibility("default")))
+
+/* ---- errors, log, progress ---------------------------------------------------------------------- */
+
+typedef enum {
+    SL_OK = 0,
+    SL_ERR_NOMEM,       /* allocation refused, nothing changed              */
+    SL_ERR_IO,          /* the OS said no; sl_err.os_errno has its reason    */
+    SL_ERR_FORMAT,      /* the file is not what it claims to be              */
+    SL_ERR_UNSUPPORTED, /* valid, but not in this build or on this machine   */
+    SL_ERR_LIMIT,       /* a documented bound was hit (context full, ...)    */
+    SL_ERR_BUDGET,      /* does not fit the memory budget                    */
+    SL_ERR_ARG,         /* an argument makes no sense                        */
+    SL_ERR_CANCELED,    /* the caller asked us to stop                       */
+} sl_status;
+
+typedef struct {
+    sl_status code;
+    int os_errno;  /* 0 when the OS was not involved */
+    char msg[768]; /* one sentence, owned by the caller */
+} sl_err;
+
+typedef enum { SL_LOG_NOTE, SL_LOG_WARNING } sl_log_level;
+typedef void (*sl_log_fn)(void *user, sl_log_level level, const char *msg);
+
+typedef enum { SL_PHASE_LOAD, SL_PHASE_PREFILL, SL_PHASE_PROBE } sl_phase;
+typedef struct {
+    sl_phase phase;
+    uint64_t done_bytes, total_bytes; /* total 0: not known */
+    uint64_t done_tok, total_tok;
+    double elapsed_s;
+} sl_progress;
+typedef void (*sl_progress_fn)(void *user, const sl_progress *p);
+
+/* ---- what is on disk ---------------------------------------------------------------------------- */
+
+/* The tensor directory of a model file or directory, from headers alone (no weight is read). */
+typedef struct sl_model_file sl_model_file;
+
+typedef struct {
+    const char *name;      /* as in the file */
+    const char *type;      /* "Q4_1", "F32", ... */
+    uint32_t n_dims;
+    uint64_t dims[4];      /* outermost first: a linear weight is [out, in] */
+    const char *file;      /* path of the file that holds it */
+    uint64_t offset_bytes; /* in that file */
+    uint64_t size_bytes;
+    int32_t layer;         /* -1: not part of a layer */
+    bool supported;        /* this build can compute with the type */
+} sl_tensor_info;
+
+typedef struct {
+    const char *format;       /* "gguf" or "safetensors" */
+    const char *architecture; /* as in the file */
+    const char *family;       /* NULL: no family of this build runs it */
+    const char *name;         /* "" when the file does not say */
+    uint32_t n_layer, n_vocab, n_embd, n_head, n_head_kv, head_dim, n_ff, n_expert, n_expert_used;
+    uint32_t ctx_train_tok;
+    uint64_t n_param;
+    uint64_t weight_bytes; /* sum over all tensors */
+    uint32_t n_file;
+    bool tied_head;
+} sl_model_info;
+
+SL_API sl_status sl_model_file_open(sl_model_file **out, const char *model, sl_err *err);
+SL_API void sl_model_file_close(sl_model_file *m);
+SL_API size_t sl_model_file_tensor_count(const sl_model_file *m);
+SL_API void sl_model_file_tensor(const sl_model_file *m, size_t i, sl_tensor_info *out);
+SL_API void sl_model_file_info(const sl_model_file *m, sl_model_info *out);
+/* Metadata as text, for people: arrays are shortened.  buf is always terminated. */
+SL_API size_t sl_model_file_meta_count(const sl_model_file *m);
+SL_API const char *sl_model_file_meta(const sl_model_file *m, size_t i, char *buf, size_t buf_bytes);
+
+/* ---- tokenizer ---------------------------------------------------------------------------------- */
+
+typedef struct sl_tokenizer sl_tokenizer;
+
+enum {
+    SL_ENCODE_BOS = 1,     /* add BOS (and EOS) where the model's settings say so */
+    SL_ENCODE_SPECIAL = 2, /* control tokens written in the text become control tokens */
+};
+
+SL_API sl_status sl_tokenizer_open(sl_tokenizer **out, const char *model, sl_log_fn log, void *log_user, sl_err *err);
+SL_API void sl_tokenizer_close(sl_tokenizer *t);
+/* Encodes text [n_bytes] into ids, at most cap.  *n_ids is the number the text needs, even when that
+ * exceeds cap (then SL_ERR_LIMIT). */
+SL_API sl_status sl_tokenize(sl_tokenizer *t, const char *text, size_t n_bytes, unsigned flags, int32_t *ids, size_t cap,
+                             size_t *n_ids, sl_err *err);
+/* The exact bytes of one token inside a text, *n_bytes of them; NULL for an id out of range.  Control
+ * tokens give an empty string unless special is set. */
+SL_API const char *sl_token_bytes(const sl_tokenizer *t, int32_t id, bool special, size_t *n_bytes);
+/* Bytes of a whole sequence; *n_bytes as n_ids above. */
+SL_API sl_status sl_detokenize(sl_tokenizer *t, const int32_t *ids, size_t n, bool special, char *out, size_t cap,
+                               size_t *n_bytes, sl_err *err);
+SL_API uint32_t sl_tokenizer_vocab(const sl_tokenizer *t);
+SL_API int32_t sl_tokenizer_bos(const sl_tokenizer *t); /* -1: none */
+SL_API bool sl_tokenizer_is_end(const sl_tokenizer *t, int32_t id);
+
+/* Streaming detokeniser: never emits half a character. */
+typedef struct sl_detok sl_detok;
+SL_API sl_status sl_detok_open(sl_detok **out, const sl_tokenizer *t, bool special, sl_err *err);
+/* Adds a token; *text [*n_bytes] is what became complete, valid UTF-8, owned by d until the next call. */
+SL_API void sl_detok_add(sl_detok *d, int32_t id, const char **text, size_t *n_bytes);
+/* Ends the text: an incomplete tail becomes one U+FFFD. */
+SL_API void sl_detok_end(sl_detok *d, const char **text, size_t *n_bytes);
+SL_API void sl_detok_close(sl_detok *d);
+
+/* ---- engine ------------------------------------------------------------------------------------- */
+
+typedef enum { SL_IO_AUTO, SL_IO_URING, SL_IO_PREAD, SL_IO_BUFFERED, SL_IO_MMAP } sl_io_method;
+typedef enum { SL_POLICY_AUTO, SL_POLICY_PIN, SL_POLICY_LRU, SL_POLICY_FIFO } sl_policy;
+typedef enum { SL_BACKEND_AUTO, SL_BACKEND_CPU, SL_BACKEND_SCALAR } sl_backend_kind;
+typedef enum { SL_CPU_AUTO, SL_CPU_PORTABLE, SL_CPU_AVX2, SL_CPU_AVX512 } sl_cpu_level;
+typedef enum { SL_KV_AUTO, SL_KV_F32, SL_KV_F16, SL_KV_Q8 } sl_kv_type;
+
+typedef struct {
+    size_t struct_size;         /* set by the init function */
+    uint64_t memory_bytes;      /* bound on the whole process; 0: what the machine can spare */
+    uint32_t ctx_tok;           /* 0: the largest useful one that fits, at most 4096 */
+    uint32_t n_threads;         /* 0: from affinity and CPU quota */
+    uint32_t prefill_chunk_tok; /* 0: the largest that fits, at most 512 */
+    sl_kv_type kv;
+    sl_backend_kind backend;
+    sl_cpu_level cpu;
+    sl_io_method io;
+    sl_policy policy;
+    const char *layers;   /* "0-3,7,7": run these, in this order; NULL: all */
+    uint32_t max_layers;  /* run the first n; 0: all; not with layers */
+    double drive_bytes_s; /* forecast with this rate; 0: probe the drive */
+    bool no_probe;        /* plan from headers alone: neither drive nor memory is measured (no forecast) */
+    sl_log_fn log;
+    void *log_user;
+    sl_progress_fn progress;
+    void *progress_user;
+    const volatile bool *cancel; /* polled while loading: once true, open ends with CANCELED; NULL: never */
+} sl_engine_options;
+
+SL_API void sl_engine_options_init(sl_engine_options *opt);
+
+/* The budget split and forecast.  Sizes in bytes, rates per second. */
+typedef struct {
+    bool fits;
+    uint64_t budget_bytes;       /* the bound */
+    uint64_t base_bytes;         /* program, libraries, stacks, small objects */
+    uint64_t tokenizer_bytes;
+    uint64_t always_bytes;       /* norms, biases and other small weights, always resident */
+    uint64_t kv_bytes;           /* for ctx_tok */
+    uint64_t kv_bytes_per_tok;
+    uint64_t scratch_bytes;      /* activations and logits */
+    uint64_t window_bytes;       /* memory that streamed weights pass through */
+    uint64_t resident_bytes;     /* weights that stay */
+    uint64_t total_bytes;        /* sum of the above */
+    uint64_t minimum_bytes;      /* the smallest budget that works with this ctx_tok */
+    uint64_t model_bytes;        /* weights that a token touches */
+    uint64_t stream_bytes;       /* of these, read from the drive per sweep */
+    uint32_t ctx_tok, ctx_max_tok; /* chosen; largest that fits the budget */
+    uint32_t prefill_chunk_tok;
+    uint32_t n_window;
+    double drive_bytes_s, memory_bytes_s; /* measured or given; 0: not probed */
+    double decode_tok_s, prefill_tok_s, load_s; /* forecast; 0: not known */
+    char limit[32];              /* "drive", "memory" or "compute": what bounds decoding */
+} sl_plan;
+
+/* Headers and (unless opt->drive_bytes_s is set) a drive probe of about a second.  A budget that is too small
+ * is not an error here: fits is false, and err->msg (if given) holds the sum. */
+SL_API sl_status sl_engine_plan(const char *model, const sl_engine_options *opt, sl_plan *out, sl_err *err);
+
+typedef struct sl_engine sl_engine;
+
+/* Loads a model: parses headers, plans the memory, reads the resident set.
+ * errors  FORMAT, UNSUPPORTED, IO, NOMEM; BUDGET when it cannot fit, with the sum in the message */
+SL_API sl_status sl_engine_open(sl_engine **out, const char *model, const sl_engine_options *opt, sl_err *err);
+SL_API void sl_engine_close(sl_engine *e);
+SL_API void sl_engine_info(const sl_engine *e, sl_model_info *out);
+SL_API void sl_engine_get_plan(const sl_engine *e, sl_plan *out);
+SL_API sl_tokenizer *sl_engine_tokenizer(sl_engine *e); /* owned by e; NULL when the model has none */
+
+typedef struct {
+    uint64_t budget_bytes, peak_rss_bytes, ledger_peak_bytes;
+    uint64_t bytes_read, reads;         /* from the drive, load included */
+    uint64_t load_bytes_read;
+    uint64_t layers_executed, tensors_loaded, tensors_released, prefetched, failed, hits, misses;
+    uint64_t madvise_drops, madvise_needs;
+    double io_wait_s, compute_s, load_s;
+    const char *io_method, *backend, *cpu, *policy, *kv; /* what really runs */
+    bool huge_pages;
+    uint32_t threads;
+} sl_stats;
+SL_API void sl_engine_stats(const sl_engine *e, sl_stats *out);
+
+/* ---- session ------------------------------------------------------------------------------------ */
+
+typedef struct sl_session sl_session;
+
+SL_API sl_status sl_session_open(sl_session **out, sl_engine *e, sl_err *err);
+SL_API void sl_session_close(sl_session *s);
+
+/* Runs the model over n new tokens and leaves logits for the last one.
+ *
+ * shapes   tokens [n]; sl_session_logits() is then f32 [vocab]
+ * units    n counts tokens, 1 <= n <= sl_session_room_tok(s)
+ * owns     tokens are borrowed for the call; logits stay with s until the next feed or close
+ * blocks   yes, it may read weights from disk; sl_session_cancel() from another thread ends it early
+ * errors   LIMIT (context full), ARG (id outside the vocabulary), IO, CANCELED; after any of them the
+ *          position is unchanged
+ * threads  one caller per session; sessions of one engine share its memory: one feeds at a time
+ */
+SL_API sl_status sl_session_feed(sl_session *s, const int32_t *tokens, size_t n, sl_err *err);
+/* The same, and calls each(user, i, logits [vocab]) for every new token i in order; a false return stops
+ * with CANCELED. */
+SL_API sl_status sl_session_feed_all(sl_session *s, const int32_t *tokens, size_t n,
+                                     bool (*each)(void *user, size_t i, const float *logits), void *user, sl_err *err);
+SL_API const float *sl_session_logits(const sl_session *s); /* NULL before the first feed */
+SL_API uint32_t sl_session_pos_tok(const sl_session *s);
+SL_API uint32_t sl_session_room_tok(const sl_session *s);
+/* Forgets all but the first n_tok tokens. */
+SL_API sl_status sl_session_rewind(sl_session *s, uint32_t n_tok, sl_err *err);
+SL_API void sl_session_reset(sl_session *s);
+/* May be called from another thread or a signal handler; the feed under way ends with CANCELED.  Stays set until
+ * sl_session_uncancel(). */
+SL_API void sl_session_cancel(sl_session *s);
+SL_API void sl_session_uncancel(sl_session *s);
+
+/* What a layer sees, for probes and tests: called after each executed layer of each chunk.  hidden is the residual stream
+ * [n_tok][n_embd] after the layer, borrowed for the call. */
+typedef struct {
+    uint32_t layer_index; /* in the model */
+    uint32_t position;    /* in the executed sequence */
+    bool is_first, is_last;
+    const int32_t *tokens; /* of this chunk */
+    size_t n_tok;
+    const float *hidden;
+    uint32_t n_embd;
+} sl_layer_event;
+SL_API void sl_session_set_layer_hook(sl_session *s, void (*hook)(void *user, const sl_layer_event *e), void *user);
+
+/* ---- sampler ------------------------------------------------------------------------------------ */
+
+/* Order: penalties, top-k, softmax at temperature 1, top-p, min-p, temperature, draw (docs/sampling.md). */
+typedef struct {
+    size_t struct_size;
+    float temp; /* 0: greedy */
+    uint32_t top_k;    /* 0: off */
+    float top_p;       /* 1: off */
+    float min_p;       /* 0: off */
+    float repeat_penalty, presence_penalty, frequency_penalty; /* 1, 0, 0: off */
+    uint32_t repeat_last_tok;                                  /* window of the penalties; 0: everything */
+    uint64_t seed;
+} sl_sampler_options;
+
+typedef struct sl_sampler sl_sampler;
+SL_API void sl_sampler_options_init(sl_sampler_options *opt);
+/* errors  ARG names the field and its bounds */
+SL_API sl_status sl_sampler_open(sl_sampler **out, uint32_t n_vocab, const sl_sampler_options *opt, sl_err *err);
+SL_API void sl_sampler_close(sl_sampler *sm);
+/* Tells the sampler of a token that is part of the text (prompt or generated): the penalties count it. */
+SL_API void sl_sampler_accept(sl_sampler *sm, int32_t token);
+/* Chooses a token from logits [vocab] (not modified).  Greedy takes the first of equal maxima.
+ * errors  FORMAT when no logit is finite or one is NaN */
+SL_API sl_status sl_sample(sl_sampler *sm, const float *logits, int32_t *token, sl_err *err);
+
+/* ---- machine ------------------------------------------------------------------------------------ */
+
+SL_API uint64_t sl_machine_spare_bytes(void);          /* what a budget of 0 becomes */
+SL_API uint64_t sl_process_peak_rss_bytes(void);
+SL_API size_t sl_family_count(void);
+SL_API const char *sl_family_name(size_t i);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

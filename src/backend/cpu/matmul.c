@@ -1,0 +1,247 @@
+/* sl_matmul of the cpu backend: quantises the activations, cuts the rows of all products into chunks, and lets the
+ * threads fetch them.  The law is in backend.h, what a kernel is in matmul_int.h.
+ *
+ * A call for one token is one dispatch: the caller quantises (a microsecond) and then joins the others.  With more tokens
+ * quantising is a dispatch of its own, and products of different rules follow each other, so that one area serves both. */
+#include "backend/backend_int.h"
+#include "backend/cpu/matmul_int.h"
+
+#include <stdatomic.h>
+
+enum {
+    BATCH = 16,                   /* products per dispatch */
+    CHUNKS_PER_THREAD = 12,       /* so that a stalled core holds up little */
+    CHUNK_MIN_BYTES = 8 << 10,    /* of weights: below this fetching the next chunk costs more than it gains */
+    CHUNK_MAX_BYTES = 256 << 10,
+    SOLO_BYTES = 16 << 10,        /* weight bytes times tokens that are not worth waking anyone for */
+    ALIGN = 64,
+};
+
+static const sl_mm_level *level_of(sl_cpu_level level)
+{
+#if defined(__x86_64__)
+    if (level == SL_CPU_AVX512) return &sl_mm_avx512;
+    if (level == SL_CPU_AVX2) return &sl_mm_avx2;
+#endif
+    (void)level;
+    return &sl_mm_portable;
+}
+
+static const sl_mm_kernel *kernel_of(const sl_mm_level *level, uint32_t type_id)
+{
+    for (uint32_t i = 0; i < SL_MM_N_KERNEL; i++)
+        if ((uint32_t)level->kernel[i].type == type_id) return &level->kernel[i];
+    return NULL;
+}
+
+bool sl_cpu_matmul_supports(const sl_type_info *type)
+{
+    return kernel_of(&sl_mm_portable, type->id) != NULL;
+}
+
+/* ---- scratch: a piece of a panel per thread, then the activations ---- */
+
+/* Bytes that activations of n_tok tokens take. */
+static uint64_t act_bytes(uint32_t n_tok, uint32_t n_in, unsigned rules)
+{
+    sl_arena arena = {0};
+    sl_qact a = {.n_in = (uint32_t)sl_round_up(n_in, 256), .n_tok = n_tok, .width = n_tok > 1 ? SL_ACT_WIDTH : 1};
+    sl_qact_layout(&a, &arena, rules);
+    return arena.failed ? UINT64_MAX / 4 : arena.used;
+}
+
+uint64_t sl_cpu_matmul_scratch_bytes(const sl_backend_options *opt)
+{
+    uint32_t n_thread = opt->n_thread ? opt->n_thread : sl_cpu_count();
+    uint64_t one = act_bytes(1, opt->max_in, SL_RULE_32 | SL_RULE_256);
+    uint64_t many = sl_max_u64(act_bytes(opt->max_tok, opt->max_in, SL_RULE_32), act_bytes(opt->max_tok, opt->max_in, SL_RULE_256));
+    return ALIGN + (uint64_t)n_thread * SL_MM_PIECE_BYTES + sl_max_u64(one, many);
+}
+
+/* ---- the work of one dispatch ---- */
+
+typedef struct {
+    const sl_mm_kernel *kernel;
+    const sl_matrix *w;
+    float *y;
+    size_t ld_y;
+    uint32_t rows;        /* of a chunk */
+    uint32_t first_chunk; /* number of the product's first */
+} item;
+
+typedef struct {
+    const sl_qact *act;
+    uint8_t *pieces; /* [n_thread][SL_MM_PIECE_BYTES] */
+    uint32_t step;   /* rows of a group or panel */
+    uint32_t n_item, n_chunk;
+    item items[BATCH];
+    _Alignas(ALIGN) atomic_uint next; /* chunk; relaxed: the pool orders everything else */
+} job;
+
+typedef struct {
+    const item *it;
+    uint32_t row, end;
+} chunk;
+
+static chunk chunk_at(const job *j, uint32_t i)
+{
+    const item *it = j->items + j->n_item - 1;
+    while (i < it->first_chunk) it--;
+    chunk c = {.it = it, .row = (i - it->first_chunk) * it->rows};
+    c.end = c.row + (it->w->n_out - c.row < it->rows ? it->w->n_out - c.row : it->rows);
+    return c;
+}
+
+static const uint8_t *row_at(const sl_matrix *w, uint32_t row)
+{
+    uint32_t i = w->n_part > 1 && row >= w->part[1].first_row;
+    return w->part[i].data + (size_t)(row - w->part[i].first_row) * w->row_bytes;
+}
+
+static void point_at(sl_mm_rows *rows, const sl_matrix *w, uint32_t row, uint32_t n, uint32_t step)
+{
+    for (uint32_t i = 0; i < step; i++) rows->row[i] = row_at(w, row + (i < n ? i : n - 1));
+}
+
+/* Rows [row, row + n) of a chunk: one group or panel. */
+static void multiply(const job *j, const item *it, const sl_mm_rows *rows, uint32_t row, uint32_t n, uint8_t *piece)
+{
+    float y[SL_MM_GROUP];
+    if (j->act->n_tok > 1) {
+        it->kernel->many(rows, n, j->act, piece, it->y + row, it->ld_y);
+    } else if (n == SL_MM_GROUP) {
+        it->kernel->one(rows, j->act, it->y + row);
+    } else {
+        it->kernel->one(rows, j->act, y);
+        memcpy(it->y + row, y, n * sizeof *y);
+    }
+}
+
+/* next is what this thread does after c. */
+static void run_chunk(const job *j, chunk c, const chunk *next, uint8_t *piece)
+{
+    sl_mm_rows rows;
+    for (uint32_t row = c.row; row < c.end; row += j->step) {
+        uint32_t n = c.end - row < j->step ? c.end - row : j->step;
+        point_at(&rows, c.it->w, row, n, j->step);
+        rows.ahead = row + n < c.end ? row_at(c.it->w, row + n) : next ? row_at(next->it->w, next->row) : rows.row[0];
+        multiply(j, c.it, &rows, row, n, piece);
+    }
+}
+
+/* A thread fetches the next chunk before it starts on one, to know what to prefetch at its end. */
+static void work(void *arg, uint32_t i_thread, uint32_t n_thread)
+{
+    job *j = arg;
+    (void)n_thread;
+    uint8_t *piece = j->pieces + (size_t)i_thread * SL_MM_PIECE_BYTES;
+    uint32_t i = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed);
+    while (i < j->n_chunk) {
+        uint32_t k = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed);
+        chunk next = k < j->n_chunk ? chunk_at(j, k) : (chunk){0};
+        run_chunk(j, chunk_at(j, i), k < j->n_chunk ? &next : NULL, piece);
+        i = k;
+    }
+}
+
+/* ---- cutting ---- */
+
+static uint64_t total_bytes(const job *j)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < j->n_item; i++) sum += j->items[i].w->n_out * j->items[i].w->row_bytes;
+    return sum;
+}
+
+/* Chunks of about equal bytes, whole groups or panels each. */
+static void cut(job *j, uint32_t n_thread)
+{
+    uint64_t want = sl_max_u64(CHUNK_MIN_BYTES, total_bytes(j) / (n_thread * CHUNKS_PER_THREAD));
+    want = sl_min_u64(want, CHUNK_MAX_BYTES) / (1 + j->act->n_tok / 8);
+    j->n_chunk = 0;
+    for (uint32_t i = 0; i < j->n_item; i++) {
+        item *it = &j->items[i];
+        uint64_t steps = sl_max_u64(1, want / (it->w->row_bytes * j->step));
+        steps = sl_min_u64(steps, (it->w->n_out + j->step - 1) / j->step);
+        it->rows = (uint32_t)steps * j->step;
+        it->first_chunk = j->n_chunk;
+        j->n_chunk += (it->w->n_out + it->rows - 1) / it->rows;
+    }
+}
+
+static void dispatch(sl_backend *b, job *j)
+{
+    uint32_t n_thread = sl_pool_count(b->pool);
+    if (!j->n_item) return;
+    cut(j, n_thread);
+    atomic_store_explicit(&j->next, 0, memory_order_relaxed);
+    if (n_thread == 1 || j->n_chunk == 1 || total_bytes(j) * j->act->n_tok < SOLO_BYTES)
+        work(j, 0, 1);
+    else
+        sl_pool_run(b->pool, work, j);
+    j->n_item = 0;
+}
+
+/* ---- activations ---- */
+
+typedef struct {
+    const sl_qact *act;
+    sl_cpu_level level;
+    unsigned rules;
+} quantise_job;
+
+static void quantise_part(void *arg, uint32_t i_thread, uint32_t n_thread)
+{
+    const quantise_job *q = arg;
+    uint64_t n = sl_qact_groups(q->act);
+    sl_qact_quantise(q->act, q->level, q->rules, (uint32_t)(n * i_thread / n_thread), (uint32_t)(n * (i_thread + 1) / n_thread));
+}
+
+static void quantise(sl_backend *b, const sl_qact *act, unsigned rules)
+{
+    quantise_job q = {act, b->opt.level, rules};
+    if (sl_qact_groups(act) > 1 && rules != SL_RULE_FLOAT)
+        sl_pool_run(b->pool, quantise_part, &q);
+    else
+        quantise_part(&q, 0, 1);
+}
+
+/* ---- the call ---- */
+
+static unsigned rules_of(const sl_mm_level *level, const sl_product *p, uint32_t n_product)
+{
+    unsigned rules = 0;
+    for (uint32_t i = 0; i < n_product; i++) rules |= kernel_of(level, p[i].w->type->id)->rule;
+    return rules;
+}
+
+/* All products whose rule is one of rules; their activations fit the scratch together. */
+static void run_rules(sl_backend *b, const sl_mm_level *level, job *j, sl_qact *act, sl_arena arena, unsigned rules,
+                      const sl_product *p, uint32_t n_product)
+{
+    sl_qact_layout(act, &arena, rules);
+    quantise(b, act, rules);
+    for (uint32_t i = 0; i < n_product; i++) {
+        const sl_mm_kernel *k = kernel_of(level, p[i].w->type->id);
+        if (!(k->rule & rules) || !p[i].w->n_out) continue;
+        j->items[j->n_item++] = (item){.kernel = k, .w = p[i].w, .y = p[i].y, .ld_y = p[i].ld_y};
+        if (j->n_item == BATCH) dispatch(b, j);
+    }
+    dispatch(b, j);
+}
+
+void sl_cpu_matmul(sl_backend *b, const sl_product *p, uint32_t n_product, const float *x, size_t ld_x, uint32_t n_tok)
+{
+    const sl_mm_level *level = level_of(b->opt.level);
+    uint8_t *scratch = b->act + (ALIGN - (uintptr_t)b->act % ALIGN) % ALIGN;
+    sl_qact act = {.x = x, .ld_x = ld_x, .n_in = p[0].w->n_in, .n_tok = n_tok, .width = n_tok > 1 ? level->width : 1};
+    job j = {.act = &act, .pieces = scratch, .step = n_tok > 1 ? level->panel : SL_MM_GROUP};
+    sl_arena arena = {.base = scratch + (size_t)b->opt.n_thread * SL_MM_PIECE_BYTES, .cap = SIZE_MAX / 2};
+    unsigned rules = rules_of(level, p, n_product);
+    if (n_tok == 1) {
+        run_rules(b, level, &j, &act, arena, rules, p, n_product);
+        return;
+    }
+    for (unsigned rule = SL_RULE_FLOAT; rule <= SL_RULE_256; rule <<= 1)
+        if (rules & rule) run_rules(b, level, &j, &act, arena, rule, p, n_product);
+}

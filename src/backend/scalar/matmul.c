@@ -1,0 +1,41 @@
+/* Scalar matrix products: a weight row is dequantised once and multiplied with every token. */
+#include "backend/scalar/scalar.h"
+
+typedef struct {
+    const sl_product *p;
+    const float *x;
+    size_t ld_x;
+    uint32_t n_tok;
+    float *row; /* [n_thread][ld_row] */
+    size_t ld_row;
+} matmul_job;
+
+static const uint8_t *row_data(const sl_matrix *w, uint32_t r)
+{
+    uint32_t i = w->n_part > 1 && r >= w->part[1].first_row;
+    return w->part[i].data + (r - w->part[i].first_row) * w->row_bytes;
+}
+
+/* One thread's share of the rows of one product. */
+static void multiply_rows(void *arg, uint32_t i_thread, uint32_t n_thread)
+{
+    const matmul_job *j = arg;
+    const sl_matrix *w = j->p->w;
+    float *row = j->row + i_thread * j->ld_row;
+    uint64_t from, to;
+    sl_share(w->n_out, i_thread, n_thread, &from, &to);
+    for (uint32_t r = (uint32_t)from; r < to; r++) {
+        w->type->dequantise(row_data(w, r), row, w->n_in);
+        for (uint32_t t = 0; t < j->n_tok; t++)
+            j->p->y[t * j->p->ld_y + r] = sl_scalar_dot(row, j->x + t * j->ld_x, w->n_in);
+    }
+}
+
+void sl_scalar_matmul(sl_backend *b, const sl_product *p, uint32_t n_product, const float *x, size_t ld_x,
+                      uint32_t n_tok)
+{
+    for (uint32_t i = 0; i < n_product; i++) {
+        matmul_job j = {&p[i], x, ld_x, n_tok, b->row, sl_scalar_row_floats(&b->opt)};
+        sl_pool_run(b->pool, multiply_rows, &j);
+    }
+}

@@ -1,0 +1,48 @@
+/* The command line, parsed: one table of commands (command.c), one table of flags (options.c). */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include "cli/cli.h"
+
+typedef enum {
+    CLI_RUN, CLI_INSPECT, CLI_PLAN, CLI_BENCH, CLI_LOGITS, CLI_PERPLEXITY, CLI_TOKENIZE, CLI_DETOKENIZE, CLI_SELFTEST,
+    CLI_MODELS, CLI_HELP, CLI_VERSION, CLI_N_COMMAND
+} cli_command_id;
+
+enum { CLI_MAX_STOPS = 16 };
+
+typedef struct {
+    const char *model; /* the word that is not a flag: MODEL, or the topic of help */
+    bool want_help;
+
+    sl_engine_options engine;   /* as its init function left it where no flag says otherwise */
+    sl_sampler_options sampler; /* the seed is a random one then */
+    double drive_mb_s;
+
+    const char *prompt; /* -p TEXT */
+    const char *file;   /* -f FILE */
+    uint32_t n_predict; /* -n of run, bench, selftest */
+    uint32_t n_prompt;  /* -p N of bench */
+    uint32_t n_repeat;
+    bool greedy, ignore_eos;
+    const char *stops[CLI_MAX_STOPS];
+    uint32_t n_stop;
+
+    const char *tokens; /* --tokens */
+    const char *out;
+    bool all;
+    uint32_t split;
+    bool lines, no_bos, no_special;
+
+    bool json, stats, quiet, quick;
+    const char *stats_json;
+} cli_options;
+
+/* Defaults of one command; reads SLUICE_BACKEND. */
+cli_exit cli_options_init(cli_options *o, cli_command_id command);
+/* Parses what follows the command's name.  Prints its own error: one line that names flag, value and bounds. */
+cli_exit cli_options_parse(cli_options *o, cli_command_id command, int argc, char *const *argv);
+/* The flags of a command, a line or two each. */
+void cli_options_print(FILE *f, cli_command_id command);
+
+#endif

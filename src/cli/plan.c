@@ -1,0 +1,139 @@
+/* sluice plan: the budget split as a sum, and a forecast, from headers and a short look at the drive. */
+#include "cli/commands.h"
+#include "cli/json_out.h"
+
+#include <inttypes.h>
+
+typedef struct {
+    const char *label, *key;
+    uint64_t bytes;
+} part;
+
+enum { N_PART = 7 };
+
+/* The parts of total_bytes, in the order in which they are given out. */
+static void parts_of(const sl_plan *p, part parts[N_PART])
+{
+    const part all[N_PART] = {
+        {"program and small objects", "base_bytes", p->base_bytes},
+        {"tokenizer", "tokenizer_bytes", p->tokenizer_bytes},
+        {"norms and other small weights", "always_bytes", p->always_bytes},
+        {"KV cache", "kv_bytes", p->kv_bytes},
+        {"activations and logits", "scratch_bytes", p->scratch_bytes},
+        {"windows for streamed weights", "window_bytes", p->window_bytes},
+        {"weights that stay", "resident_bytes", p->resident_bytes},
+    };
+    for (size_t i = 0; i < N_PART; i++) parts[i] = all[i];
+}
+
+/* 98,362,432 */
+static const char *grouped(uint64_t v, char buf[32])
+{
+    char digits[24];
+    int n = snprintf(digits, sizeof digits, "%" PRIu64, v), used = 0;
+    for (int i = 0; i < n; i++) {
+        if (i && (n - i) % 3 == 0) buf[used++] = ',';
+        buf[used++] = digits[i];
+    }
+    buf[used] = 0;
+    return buf;
+}
+
+static void print_row(const char *label, uint64_t bytes)
+{
+    char digits[32], size[24];
+    printf("  %-31s%18s%12s\n", label, grouped(bytes, digits), cli_size_text(bytes, size));
+}
+
+static void print_split(const sl_plan *p)
+{
+    part parts[N_PART];
+    parts_of(p, parts);
+    puts("memory                                      bytes");
+    for (size_t i = 0; i < N_PART; i++) print_row(parts[i].label, parts[i].bytes);
+    puts("  -------------------------------------------------------------");
+    print_row("sum", p->total_bytes);
+    print_row("budget", p->budget_bytes);
+    print_row(p->fits ? "left" : "missing",
+              p->fits ? p->budget_bytes - p->total_bytes : p->total_bytes - p->budget_bytes);
+}
+
+static void print_bounds(const sl_plan *p)
+{
+    char a[24];
+    puts("\nbounds");
+    printf("  smallest budget      %s (%" PRIu64 " bytes) with a context of %u tokens\n",
+           cli_size_text(p->minimum_bytes, a), p->minimum_bytes, p->ctx_tok);
+    printf("  context              %u tokens at %s each; at most %u fit this budget\n", p->ctx_tok,
+           cli_size_text(p->kv_bytes_per_tok, a), p->ctx_max_tok);
+    printf("  prompt               %u tokens in a sweep\n", p->prefill_chunk_tok);
+}
+
+static void print_reads(const sl_plan *p)
+{
+    char a[24], b[24];
+    double share = p->model_bytes ? 100.0 * (double)p->stream_bytes / (double)p->model_bytes : 0;
+    puts("\nforecast");
+    printf("  read per token       %s of %s of weights (%.0f %%), through %u windows\n", cli_size_text(p->stream_bytes, a),
+           cli_size_text(p->model_bytes, b), share, p->n_window);
+    if (p->drive_bytes_s > 0) printf("  drive                %s/s\n", cli_size_text((uint64_t)p->drive_bytes_s, a));
+    if (p->memory_bytes_s > 0) printf("  memory               %s/s\n", cli_size_text((uint64_t)p->memory_bytes_s, a));
+    if (p->load_s > 0) printf("  loading              %.2f s\n", p->load_s);
+    if (p->prefill_tok_s > 0) printf("  reading a prompt     %.1f tok/s\n", p->prefill_tok_s);
+    if (p->decode_tok_s > 0) printf("  generating           %.2f tok/s, bound by the %s\n", p->decode_tok_s, p->limit);
+}
+
+static void print_text(const sl_plan *p)
+{
+    print_split(p);
+    print_bounds(p);
+    if (p->fits) print_reads(p);
+}
+
+/* A forecast that is not known is null. */
+static void put_known(cli_json *j, const char *key, double v)
+{
+    if (v > 0) cli_json_f64(j, key, v);
+    else cli_json_null(j, key);
+}
+
+static void print_json(const sl_plan *p, const char *why)
+{
+    cli_json j;
+    part parts[N_PART];
+    parts_of(p, parts);
+    cli_json_begin(&j, stdout, true);
+    cli_json_bool(&j, "fits", p->fits);
+    cli_json_string(&j, "message", p->fits ? NULL : why);
+    cli_json_u64(&j, "budget_bytes", p->budget_bytes);
+    for (size_t i = 0; i < N_PART; i++) cli_json_u64(&j, parts[i].key, parts[i].bytes);
+    cli_json_u64(&j, "total_bytes", p->total_bytes);
+    cli_json_u64(&j, "minimum_bytes", p->minimum_bytes);
+    cli_json_u64(&j, "kv_bytes_per_tok", p->kv_bytes_per_tok);
+    cli_json_u64(&j, "ctx_tok", p->ctx_tok);
+    cli_json_u64(&j, "ctx_max_tok", p->ctx_max_tok);
+    cli_json_u64(&j, "prefill_chunk_tok", p->prefill_chunk_tok);
+    cli_json_u64(&j, "model_bytes", p->model_bytes);
+    cli_json_u64(&j, "stream_bytes", p->stream_bytes);
+    cli_json_u64(&j, "n_window", p->n_window);
+    put_known(&j, "drive_bytes_s", p->drive_bytes_s);
+    put_known(&j, "memory_bytes_s", p->memory_bytes_s);
+    put_known(&j, "load_s", p->load_s);
+    put_known(&j, "prefill_tok_s", p->prefill_tok_s);
+    put_known(&j, "decode_tok_s", p->decode_tok_s);
+    cli_json_string(&j, "limit", p->limit[0] ? p->limit : NULL);
+    cli_json_end(&j);
+}
+
+cli_exit cli_plan(const cli_options *o)
+{
+    sl_plan p;
+    sl_err err = {0};
+    if (sl_engine_plan(o->model, &o->engine, &p, &err) != SL_OK) return cli_fail(&err);
+    if (o->json) print_json(&p, err.msg);
+    else print_text(&p);
+    if (p.fits) return CLI_DONE;
+    fflush(stdout); /* the table first, then why it does not work */
+    err.code = SL_ERR_BUDGET;
+    return cli_fail(&err);
+}

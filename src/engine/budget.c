@@ -1,0 +1,212 @@
+/* One number bounds all memory: how it is split.
+ *
+ *   budget = base + tokenizer + always + KV + scratch + (windows + resident weights)
+ *
+ * base is what the process holds already (program, libraries, heap) plus a margin for what it will touch while running:
+ * code pages, thread stacks, the kernel's page tables and rings.  KV is counted for the whole context at once, so that
+ * a session can't outgrow the budget later; scratch grows with the prefill chunk.  The rest goes to the residency. */
+#include "engine/engine_int.h"
+
+#include "os/os.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CTX_DEFAULT   4096u
+#define CTX_STEP      64u
+#define CHUNK_DEFAULT 512u
+#define CHUNK_TIGHT   8u          /* what a minimal budget is planned with */
+#define MARGIN_FIXED  (3u << 19)  /* 1.5 MiB: code pages, stacks, io rings, allocator slack; measured 0.9 */
+#define MARGIN_PART   256u        /* and this part of the budget: page tables are 1/512 of what they map */
+#define BASE_STEP     (1u << 18)
+
+/* Blocks are mapped, and entered in the ledger, in whole pages. */
+static uint64_t pages(uint64_t bytes)
+{
+    return sl_round_up(bytes, 4096);
+}
+
+static uint64_t min_ctx(const sl_parts *p)
+{
+    return sl_min_u64(CTX_STEP, p->model->c.ctx_train_tok);
+}
+
+sl_kv_type sl_kv_type_for(const sl_engine_options *opt)
+{
+    if (opt->backend == SL_BACKEND_SCALAR) return SL_KV_F32;
+    return opt->kv == SL_KV_AUTO ? SL_KV_F16 : opt->kv;
+}
+
+/* Areas start on pages, so that they can be committed one by one. */
+uint64_t sl_kv_bytes_for(const sl_parts *p, sl_kv_type type, uint32_t ctx_tok)
+{
+    uint64_t row = sl_kv_row_bytes(type, (uint32_t)sl_model_kv_row_elems(p->model));
+    return pages(row * ctx_tok) * 2 * p->n_exec;
+}
+
+uint64_t sl_forward_bytes(const sl_model *m, uint32_t chunk_tok)
+{
+    sl_forward f = {0};
+    sl_arena measure = {.cap = SIZE_MAX};
+    sl_forward_layout(&f, &measure, m, chunk_tok);
+    return measure.used + 64;
+}
+
+static uint64_t logits_bytes(const sl_parts *p)
+{
+    return (uint64_t)p->model->c.n_vocab * sizeof(float);
+}
+
+void sl_backend_options_for(const sl_parts *p, const sl_engine_options *opt, uint32_t chunk_tok, sl_backend_options *out)
+{
+    const sl_model_config *c = &p->model->c;
+    uint32_t n_q = c->n_head * c->head_dim, widest = c->n_ff > n_q ? c->n_ff : n_q;
+    *out = (sl_backend_options){
+        .kind = opt->backend == SL_BACKEND_AUTO ? SL_BACKEND_CPU : opt->backend,
+        .level = opt->cpu,
+        .n_thread = opt->n_threads ? opt->n_threads : sl_cpu_count(),
+        .max_tok = chunk_tok,
+        .max_in = widest > c->n_embd ? widest : c->n_embd,
+        .max_head_dim = c->head_dim,
+    };
+}
+
+static uint64_t scratch_bytes(const sl_parts *p, const sl_engine_options *opt, uint32_t chunk_tok)
+{
+    sl_backend_options b;
+    sl_backend_options_for(p, opt, chunk_tok, &b);
+    return pages(sl_forward_bytes(p->model, chunk_tok)) + pages(sl_backend_scratch_bytes(&b)) + pages(logits_bytes(p)) +
+           sl_sampler_reserve_bytes(p->model);
+}
+
+void sl_residency_options_for(const sl_parts *p, const sl_engine_options *opt, uint32_t align, bool views,
+                              uint32_t chunk_tok, sl_residency_options *out)
+{
+    const sl_model *m = p->model;
+    *out = (sl_residency_options){
+        .store = p->store,
+        .units = m->units,
+        .n_unit = m->n_unit,
+        .table = m->embd,
+        .table_n_in = m->c.n_embd,
+        .max_table_rows = chunk_tok,
+        .policy = opt->policy,
+        .align = align,
+        .views = views,
+    };
+}
+
+typedef struct {
+    const sl_parts *p;
+    const sl_engine_options *opt;
+    uint32_t align;
+    bool views;
+    uint64_t fixed; /* base, tokenizer, always */
+} split;
+
+static sl_status residency(const split *s, uint32_t chunk, uint64_t avail, sl_residency_plan *out, sl_err *err)
+{
+    sl_residency_options o;
+    sl_residency_options_for(s->p, s->opt, s->align, s->views, chunk, &o);
+    return sl_residency_plan_for(&o, avail, out, err);
+}
+
+static uint64_t left(uint64_t budget, uint64_t used)
+{
+    return budget > used ? budget - used : 0;
+}
+
+/* The context when none was asked for: all of the usual size if the model then still fits whole, else what a quarter of
+ * the room holds. */
+static uint32_t choose_ctx(const split *s, uint64_t budget, uint64_t weights, uint64_t per_tok)
+{
+    uint64_t want = sl_min_u64(CTX_DEFAULT, s->p->model->c.ctx_train_tok), room = left(budget, s->fixed);
+    if (room > weights && per_tok * want <= room - weights) return (uint32_t)want;
+    uint64_t ctx = sl_round_down(room / 4 / per_tok, CTX_STEP);
+    return (uint32_t)sl_min_u64(want, sl_max_u64(ctx, min_ctx(s->p)));
+}
+
+/* The largest chunk whose scratch takes at most an eighth of what is left (a larger chunk saves sweeps, memory saves
+ * bytes in every sweep). */
+static uint32_t choose_chunk(const split *s, uint64_t room, uint32_t ctx)
+{
+    uint32_t chunk = CHUNK_DEFAULT;
+    while (chunk > CHUNK_TIGHT && scratch_bytes(s->p, s->opt, chunk) > room / 8) chunk /= 2;
+    return chunk < ctx ? chunk : ctx;
+}
+
+static void fill_minimum(const split *s, sl_plan *out, uint64_t residency_min)
+{
+    uint32_t tight = out->prefill_chunk_tok < CHUNK_TIGHT ? out->prefill_chunk_tok : CHUNK_TIGHT;
+    if (s->opt->prefill_chunk_tok) tight = out->prefill_chunk_tok;
+    uint64_t sum = s->fixed + out->kv_bytes + scratch_bytes(s->p, s->opt, tight) + residency_min;
+    /* the margin is a part of the budget, so solve sum + budget / MARGIN_PART <= budget */
+    out->minimum_bytes = sl_round_up(sum + sum / (MARGIN_PART - 1) + 1, 4096);
+    uint64_t without_kv = out->minimum_bytes - out->kv_bytes;
+    uint64_t most = left(out->budget_bytes, without_kv) / out->kv_bytes_per_tok;
+    out->ctx_max_tok = (uint32_t)sl_min_u64(most, s->p->model->c.ctx_train_tok);
+}
+
+static void fill_totals(sl_plan *out, const sl_residency_plan *r)
+{
+    out->fits = r->fits;
+    out->window_bytes = r->window_bytes + r->staging_bytes;
+    out->resident_bytes = r->resident_bytes;
+    out->stream_bytes = r->stream_bytes;
+    out->model_bytes = r->unit_bytes;
+    out->n_window = r->n_window;
+    out->total_bytes = out->base_bytes + out->tokenizer_bytes + out->always_bytes + out->kv_bytes + out->scratch_bytes +
+                       out->window_bytes + out->resident_bytes;
+}
+
+sl_status sl_budget_split(const sl_parts *p, const sl_engine_options *opt, uint32_t align, bool views, sl_plan *out,
+                          sl_err *err)
+{
+    split s = {p, opt, align, views, 0};
+    sl_residency_plan r;
+    sl_kv_type kv = sl_kv_type_for(opt);
+    *out = (sl_plan){.budget_bytes = opt->memory_bytes ? opt->memory_bytes : sl_machine_spare_bytes()};
+    uint64_t budget = out->budget_bytes;
+    out->base_bytes = sl_round_up(p->base_bytes, BASE_STEP) + MARGIN_FIXED + budget / MARGIN_PART;
+    out->tokenizer_bytes = p->tok ? sl_tokenizer_bytes(p->tok) : 0;
+    out->always_bytes = pages(p->model->always_bytes);
+    out->kv_bytes_per_tok = sl_kv_row_bytes(kv, (uint32_t)sl_model_kv_row_elems(p->model)) * 2 * p->n_exec;
+    s.fixed = out->base_bytes + out->tokenizer_bytes + out->always_bytes;
+
+    sl_status rc = residency(&s, CHUNK_TIGHT, 0, &r, err);
+    if (rc != SL_OK) return rc;
+    uint64_t full = r.full_bytes + scratch_bytes(p, opt, CHUNK_TIGHT);
+    out->ctx_tok = opt->ctx_tok ? opt->ctx_tok : choose_ctx(&s, budget, full, out->kv_bytes_per_tok);
+    out->kv_bytes = sl_kv_bytes_for(p, kv, out->ctx_tok);
+    uint64_t room = left(budget, s.fixed + out->kv_bytes);
+    uint32_t chunk = opt->prefill_chunk_tok ? opt->prefill_chunk_tok : choose_chunk(&s, room, out->ctx_tok);
+    out->prefill_chunk_tok = chunk < out->ctx_tok ? chunk : out->ctx_tok;
+    out->scratch_bytes = scratch_bytes(p, opt, out->prefill_chunk_tok);
+    uint64_t residency_min = r.minimum_bytes;
+    if ((rc = residency(&s, out->prefill_chunk_tok, left(room, out->scratch_bytes), &r, err)) != SL_OK) return rc;
+    s.fixed -= budget / MARGIN_PART;
+    fill_minimum(&s, out, opt->prefill_chunk_tok ? r.minimum_bytes : residency_min);
+    fill_totals(out, &r);
+    if (out->total_bytes > budget) out->fits = false;
+    return SL_OK;
+}
+
+sl_status sl_budget_refuse(const sl_parts *p, const sl_plan *plan, sl_err *err)
+{
+    char b[10][24];
+    uint64_t stream_min = left(plan->minimum_bytes, plan->base_bytes + plan->tokenizer_bytes + plan->always_bytes +
+                                                        plan->kv_bytes + plan->scratch_bytes);
+    char ctx[160];
+    if (plan->ctx_max_tok >= min_ctx(p))
+        snprintf(ctx, sizeof ctx, "the largest context that fits is %u tokens", plan->ctx_max_tok);
+    else
+        snprintf(ctx, sizeof ctx, "no context fits");
+    return sl_fail(err, SL_ERR_BUDGET,
+                   "%s does not fit %s: it needs at least %s = program %s + tokenizer %s + norms %s + KV cache of %u tokens %s + "
+                   "scratch %s + weight windows %s; %s",
+                   sl_store_path(p->store), sl_size_text(plan->budget_bytes, b[0]), sl_size_text(plan->minimum_bytes, b[1]),
+                   sl_size_text(plan->base_bytes, b[2]), sl_size_text(plan->tokenizer_bytes, b[3]),
+                   sl_size_text(plan->always_bytes, b[4]), plan->ctx_tok, sl_size_text(plan->kv_bytes, b[5]),
+                   sl_size_text(plan->scratch_bytes, b[6]), sl_size_text(stream_min, b[7]), ctx);
+}

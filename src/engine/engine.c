@@ -1,0 +1,283 @@
+/* A loaded model with its memory: opened in the order parts, read method, budget, backend, resident set. */
+#include "engine/engine_int.h"
+
+#include "os/os.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PROBE_S 1.0
+
+void sl_engine_options_init(sl_engine_options *opt)
+{
+    memset(opt, 0, sizeof *opt);
+    opt->struct_size = sizeof *opt;
+}
+
+static sl_status check_options(const sl_engine_options *opt, sl_err *err)
+{
+    if (opt->struct_size != sizeof *opt)
+        return sl_fail(err, SL_ERR_ARG, "engine options of %zu bytes, this library has %zu: call sl_engine_options_init",
+                       opt->struct_size, sizeof *opt);
+    if (opt->n_threads > 256) return sl_fail(err, SL_ERR_ARG, "%u threads, at most 256", opt->n_threads);
+    if (opt->prefill_chunk_tok > 8192)
+        return sl_fail(err, SL_ERR_ARG, "a prefill chunk of %u tokens, at most 8192", opt->prefill_chunk_tok);
+    if (opt->ctx_tok > SL_MAX_CTX) return sl_fail(err, SL_ERR_ARG, "a context of %u tokens, at most %d", opt->ctx_tok, SL_MAX_CTX);
+    if (opt->backend == SL_BACKEND_SCALAR && opt->kv != SL_KV_AUTO && opt->kv != SL_KV_F32)
+        return sl_fail(err, SL_ERR_ARG, "the scalar backend keeps its cache in f32");
+    return SL_OK;
+}
+
+/* ---- opening ---- */
+
+static sl_status check_kv(const sl_parts *p, const sl_engine_options *opt, sl_err *err)
+{
+    uint64_t n = sl_model_kv_row_elems(p->model);
+    if (sl_kv_type_for(opt) != SL_KV_Q8 || n % 32 == 0) return SL_OK;
+    return sl_fail(err, SL_ERR_UNSUPPORTED, "%s: a q8 cache needs rows of a multiple of 32 elements, this model has %u",
+                   sl_store_path(p->store), (uint32_t)n);
+}
+
+static sl_status open_io(sl_engine *e, sl_err *err)
+{
+    size_t n = sl_store_file_count(e->parts.store);
+    const char **paths = sl_calloc(n, sizeof *paths);
+    uint64_t *sizes = sl_calloc(n, sizeof *sizes);
+    sl_status rc = paths && sizes ? SL_OK : sl_fail(err, SL_ERR_NOMEM, "no memory for %zu file names", n);
+    for (size_t i = 0; rc == SL_OK && i < n; i++) {
+        paths[i] = sl_store_file_path(e->parts.store, i);
+        sizes[i] = sl_store_file_bytes(e->parts.store, i);
+    }
+    if (rc == SL_OK) rc = sl_io_open(&e->io, e->opt.io, paths, sizes, n, &e->log, err);
+    sl_free(paths);
+    sl_free(sizes);
+    return rc;
+}
+
+static sl_status enter_fixed(sl_engine *e, sl_err *err)
+{
+    sl_status rc = sl_ledger_take(&e->ledger, SL_MEM_BASE, e->plan.base_bytes, err);
+    if (rc == SL_OK) rc = sl_ledger_take(&e->ledger, SL_MEM_TOKENIZER, e->plan.tokenizer_bytes, err);
+    /* a sampler is opened by the caller, but its memory is this process's */
+    if (rc == SL_OK) rc = sl_ledger_take(&e->ledger, SL_MEM_SCRATCH, sl_sampler_reserve_bytes(e->parts.model), err);
+    return rc;
+}
+
+static sl_status open_scratch(sl_engine *e, sl_err *err)
+{
+    uint64_t bytes = sl_forward_bytes(e->parts.model, e->plan.prefill_chunk_tok);
+    sl_status rc = sl_block_open(&e->scratch, &e->ledger, SL_MEM_SCRATCH, bytes, SL_BLOCK_LAZY, "activations", err);
+    if (rc != SL_OK) return rc;
+    sl_arena carve = {.base = e->scratch.ptr, .cap = e->scratch.bytes};
+    sl_forward_layout(&e->fwd, &carve, e->parts.model, e->plan.prefill_chunk_tok);
+    e->fwd.m = e->parts.model;
+    e->fwd.be = e->be;
+    e->fwd.kv_type = e->kv_type;
+    return SL_OK;
+}
+
+static sl_status open_sequence(sl_engine *e, sl_err *err)
+{
+    const sl_model *m = e->parts.model;
+    e->sequence = sl_calloc(e->parts.n_exec + m->n_head_block, sizeof *e->sequence);
+    if (!e->sequence) return sl_fail(err, SL_ERR_NOMEM, "no memory for the order of layers");
+    memcpy(e->sequence, e->parts.exec, e->parts.n_exec * sizeof *e->sequence);
+    for (uint32_t b = 0; b < m->n_head_block; b++) e->sequence[e->parts.n_exec + b] = m->c.n_layer + b;
+    return SL_OK;
+}
+
+static sl_status open_residency(sl_engine *e, sl_err *err)
+{
+    sl_residency_options o;
+    sl_residency_options_for(&e->parts, &e->opt, e->io->align, e->io->ops->view != NULL, e->plan.prefill_chunk_tok, &o);
+    uint64_t avail = e->plan.window_bytes + e->plan.resident_bytes;
+    sl_status rc = sl_residency_open(&e->res, &o, avail, e->io, &e->ledger, err);
+    if (rc != SL_OK) return rc;
+    return sl_residency_load(e->res, e->opt.cancel, e->opt.progress, e->opt.progress_user, err);
+}
+
+static sl_status open_rest(sl_engine *e, sl_err *err)
+{
+    sl_status rc;
+    sl_backend_options b;
+    sl_backend_options_for(&e->parts, &e->opt, e->plan.prefill_chunk_tok, &b);
+    if ((rc = enter_fixed(e, err)) != SL_OK) return rc;
+    if ((rc = sl_model_load_always(e->parts.model, e->parts.store, e->io, &e->ledger, err)) != SL_OK) return rc;
+    if ((rc = sl_backend_open(&e->be, &b, &e->ledger, err)) != SL_OK) return rc;
+    if ((rc = open_scratch(e, err)) != SL_OK) return rc;
+    if ((rc = open_sequence(e, err)) != SL_OK) return rc;
+    return open_residency(e, err);
+}
+
+sl_status sl_engine_open(sl_engine **out, const char *model, const sl_engine_options *opt, sl_err *err)
+{
+    return sl_engine_open_wrapped(out, model, opt, NULL, NULL, err);
+}
+
+sl_status sl_engine_open_wrapped(sl_engine **out, const char *model, const sl_engine_options *opt, sl_io_wrap wrap,
+                                 void *user, sl_err *err)
+{
+    double start = sl_now_s();
+    sl_status rc = check_options(opt, err);
+    if (rc != SL_OK) return rc;
+    sl_engine *e = sl_calloc(1, sizeof *e);
+    if (!e) return sl_fail(err, SL_ERR_NOMEM, "no memory for an engine");
+    e->opt = *opt;
+    e->opt.layers = NULL; /* borrowed for the call only */
+    e->log = (sl_log){opt->log, opt->log_user};
+    e->kv_type = sl_kv_type_for(opt);
+    if ((rc = sl_parts_open(&e->parts, model, opt, err)) != SL_OK) goto fail;
+    if ((rc = check_kv(&e->parts, opt, err)) != SL_OK) goto fail;
+    if ((rc = open_io(e, err)) != SL_OK) goto fail;
+    if (wrap && (rc = wrap(user, &e->io, err)) != SL_OK) goto fail;
+    if ((rc = sl_budget_split(&e->parts, opt, e->io->align, e->io->ops->view != NULL, &e->plan, err)) != SL_OK) goto fail;
+    if (!e->plan.fits) {
+        rc = sl_budget_refuse(&e->parts, &e->plan, err);
+        goto fail;
+    }
+    sl_ledger_init(&e->ledger, e->plan.budget_bytes);
+    if ((rc = open_rest(e, err)) != SL_OK) goto fail;
+    e->load_bytes_read = __atomic_load_n(&e->io->bytes_read, __ATOMIC_RELAXED);
+    e->load_s = sl_now_s() - start;
+    *out = e;
+    return SL_OK;
+fail:
+    sl_engine_close(e);
+    return rc;
+}
+
+void sl_engine_close(sl_engine *e)
+{
+    if (!e) return;
+    sl_residency_close(e->res);
+    sl_block_close(&e->scratch);
+    sl_backend_close(e->be);
+    sl_io_close(e->io);
+    sl_free(e->sequence);
+    sl_parts_close(&e->parts);
+    sl_free(e);
+}
+
+/* ---- what an engine says of itself ---- */
+
+void sl_engine_info(const sl_engine *e, sl_model_info *out)
+{
+    *out = e->parts.info;
+}
+
+void sl_engine_get_plan(const sl_engine *e, sl_plan *out)
+{
+    *out = e->plan;
+}
+
+sl_tokenizer *sl_engine_tokenizer(sl_engine *e)
+{
+    return e->parts.tok;
+}
+
+static const char *kv_name(sl_kv_type t)
+{
+    return t == SL_KV_F32 ? "f32" : t == SL_KV_F16 ? "f16" : "q8";
+}
+
+static const char *policy_name(sl_policy p)
+{
+    return p == SL_POLICY_LRU ? "lru" : p == SL_POLICY_FIFO ? "fifo" : "pin";
+}
+
+void sl_engine_stats(const sl_engine *e, sl_stats *out)
+{
+    sl_residency_stats r;
+    sl_residency_get_stats(e->res, &r);
+    *out = (sl_stats){
+        .budget_bytes = e->plan.budget_bytes,
+        .peak_rss_bytes = sl_mem_peak_rss_bytes(),
+        .ledger_peak_bytes = e->ledger.peak,
+        .bytes_read = __atomic_load_n(&e->io->bytes_read, __ATOMIC_RELAXED),
+        .reads = __atomic_load_n(&e->io->reads, __ATOMIC_RELAXED),
+        .load_bytes_read = e->load_bytes_read,
+        .layers_executed = e->layers_executed,
+        .tensors_loaded = r.tensors_loaded,
+        .tensors_released = r.tensors_released,
+        .prefetched = r.prefetched,
+        .failed = e->failed,
+        .hits = r.hits,
+        .misses = r.misses,
+        .madvise_drops = __atomic_load_n(&e->io->n_drop, __ATOMIC_RELAXED),
+        .madvise_needs = __atomic_load_n(&e->io->n_need, __ATOMIC_RELAXED),
+        .io_wait_s = r.wait_s,
+        .compute_s = e->feed_s - r.wait_s,
+        .load_s = e->load_s,
+        .io_method = e->io->name,
+        .backend = sl_backend_name(e->be),
+        .cpu = sl_backend_level(e->be),
+        .policy = policy_name(e->opt.policy),
+        .kv = kv_name(e->kv_type),
+        .huge_pages = r.huge,
+        .threads = sl_backend_threads(e->be),
+    };
+}
+
+/* ---- plan ---- */
+
+/* Work of one token is two operations per weight; this many per second and core is what the kernels reach when memory
+ * does not bound them, prefill and decode (measured, docs/experiments.tsv). */
+#define PREFILL_OPS_S 90e9
+
+/* Decoding: the drive's and the memory's time overlap.  Prefill: a chunk pays one sweep. */
+static void forecast(sl_plan *out, const sl_parts *p, uint32_t n_thread)
+{
+    double weights = (double)out->model_bytes, stream = (double)out->stream_bytes;
+    double drive_s = out->drive_bytes_s > 0 ? stream / out->drive_bytes_s : 0;
+    double memory_s = out->memory_bytes_s > 0 ? weights / out->memory_bytes_s : 0;
+    double ops = 2.0 * (double)p->info.n_param;
+    double chunk_s = out->prefill_chunk_tok * ops / (PREFILL_OPS_S * n_thread);
+    if (drive_s <= 0 && memory_s <= 0) return;
+    out->decode_tok_s = 1 / (drive_s > memory_s ? drive_s : memory_s);
+    out->prefill_tok_s = out->prefill_chunk_tok / (drive_s > chunk_s ? drive_s : chunk_s);
+    if (out->drive_bytes_s > 0) out->load_s = (double)out->resident_bytes / out->drive_bytes_s;
+    snprintf(out->limit, sizeof out->limit, "%s", drive_s > memory_s ? "drive" : "memory");
+}
+
+static sl_status probe(const sl_parts *p, const sl_engine_options *opt, uint32_t n_thread, sl_plan *out, sl_err *err)
+{
+    out->drive_bytes_s = opt->drive_bytes_s;
+    sl_status rc = SL_OK;
+    if (out->drive_bytes_s <= 0) rc = sl_drive_probe(sl_store_file_path(p->store, 0), PROBE_S, &out->drive_bytes_s, err);
+    if (rc == SL_OK) rc = sl_memory_probe(n_thread, PROBE_S / 4, &out->memory_bytes_s, err);
+    return rc;
+}
+
+sl_status sl_engine_plan(const char *model, const sl_engine_options *opt, sl_plan *out, sl_err *err)
+{
+    sl_parts p = {0};
+    sl_backend_options b;
+    bool views = opt->io == SL_IO_MMAP;
+    uint32_t align = opt->io == SL_IO_BUFFERED || views ? 1 : 4096;
+    sl_status rc = check_options(opt, err);
+    if (rc == SL_OK) rc = sl_parts_open(&p, model, opt, err);
+    if (rc == SL_OK) rc = check_kv(&p, opt, err);
+    if (rc == SL_OK) rc = sl_budget_split(&p, opt, align, views, out, err);
+    if (rc == SL_OK && !out->fits) sl_budget_refuse(&p, out, err);
+    if (rc == SL_OK) {
+        sl_backend_options_for(&p, opt, out->prefill_chunk_tok, &b);
+        rc = probe(&p, opt, b.n_thread, out, err);
+    }
+    if (rc == SL_OK) forecast(out, &p, b.n_thread);
+    sl_parts_close(&p);
+    return rc;
+}
+
+/* ---- machine ---- */
+
+uint64_t sl_machine_spare_bytes(void)
+{
+    /* an eighth is left to the rest of the machine */
+    uint64_t spare = sl_mem_spare_bytes();
+    return spare - spare / 8;
+}
+
+uint64_t sl_process_peak_rss_bytes(void)
+{
+    return sl_mem_peak_rss_bytes();
+}

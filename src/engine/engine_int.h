@@ -1,0 +1,94 @@
+/* Inside the room: the parts of an engine and a session. */
+#ifndef SL_ENGINE_INT_H
+#define SL_ENGINE_INT_H
+
+#include "model/model.h"
+#include "text/text.h"
+
+/* What is known before any memory is taken: headers, tokenizer, settings. */
+typedef struct {
+    sl_store *store;
+    sl_model *model;
+    sl_tokenizer *tok; /* NULL: the model directory has none */
+    sl_model_info info;
+    char *name, *arch;
+    uint32_t *exec; /* layers to run, in order */
+    uint32_t n_exec;
+    uint64_t base_bytes; /* of the process, tokenizer and directory left out */
+} sl_parts;
+
+sl_status sl_parts_open(sl_parts *p, const char *model, const sl_engine_options *opt, sl_err *err);
+void sl_parts_close(sl_parts *p);
+
+/* Parts of the public description (parts.c): totals of the directory; shapes of an understood model. */
+void sl_model_info_from_store(sl_model_info *info, const sl_store *store);
+void sl_model_info_from_config(sl_model_info *info, const sl_model *m);
+
+/* Backend options for a chunk size; kv type with AUTO resolved for the backend. */
+void sl_backend_options_for(const sl_parts *p, const sl_engine_options *opt, uint32_t chunk_tok, sl_backend_options *out);
+sl_kv_type sl_kv_type_for(const sl_engine_options *opt);
+
+/* The budget split (budget.c).  align and views as the read method has them; fills every byte count of out.
+ * Never fails for lack of budget: out->fits says. */
+sl_status sl_budget_split(const sl_parts *p, const sl_engine_options *opt, uint32_t align, bool views, sl_plan *out,
+                          sl_err *err);
+/* The sentence for a plan that does not fit; returns BUDGET. */
+sl_status sl_budget_refuse(const sl_parts *p, const sl_plan *plan, sl_err *err);
+void sl_residency_options_for(const sl_parts *p, const sl_engine_options *opt, uint32_t align, bool views,
+                              uint32_t chunk_tok, sl_residency_options *out);
+uint64_t sl_forward_bytes(const sl_model *m, uint32_t chunk_tok); /* activations + one row of logits */
+uint64_t sl_sampler_reserve_bytes(const sl_model *m);             /* what the largest sampler of a session takes */
+uint64_t sl_kv_bytes_for(const sl_parts *p, sl_kv_type type, uint32_t ctx_tok);
+
+/* "0-3,7,7" to a list; NULL and 0: all layers.  errors ARG, naming the entry */
+sl_status sl_layer_list_parse(const char *spec, uint32_t max_layers, uint32_t n_layer, uint32_t **out, uint32_t *n,
+                              sl_err *err);
+
+struct sl_engine {
+    sl_engine_options opt;
+    sl_log log;
+    sl_parts parts;
+    sl_plan plan;
+    sl_ledger ledger;
+    sl_io *io;
+    sl_backend *be;
+    sl_residency *res;
+    sl_kv_type kv_type;
+
+    /* scratch shared by all sessions: one feeds at a time */
+    sl_block scratch;
+    sl_forward fwd;
+    sl_matrix views[SL_W_COUNT];
+    uint32_t *sequence; /* units of a sweep: n_exec layers, then the head */
+    int busy;           /* atomic: a session is feeding */
+
+    uint64_t layers_executed, failed, load_bytes_read;
+    double feed_s, load_s;
+};
+
+struct sl_session {
+    sl_engine *e;
+    sl_block kv;           /* [n_exec][K and V][ctx] rows */
+    uint64_t row_bytes, area_bytes; /* of one row; of K (or V) of one layer */
+    uint32_t ctx_tok, committed_tok, n_tok;
+    sl_block logits_block;
+    float *logits;         /* [vocab] of the last token */
+    bool logits_valid;
+    sl_block rows_block;   /* feed_all: [rows_tok][vocab] */
+    uint32_t rows_tok;
+    volatile bool cancel;
+    void (*hook)(void *user, const sl_layer_event *e);
+    void *hook_user;
+};
+
+/* sl_engine_open with the read table put through wrap first (tests: the faulty reader).  wrap owns io on success. */
+typedef sl_status (*sl_io_wrap)(void *user, sl_io **io, sl_err *err);
+sl_status sl_engine_open_wrapped(sl_engine **out, const char *model, const sl_engine_options *opt, sl_io_wrap wrap,
+                                 void *user, sl_err *err);
+
+/* One sweep over the executed layers for tokens [n] at position pos (sweep.c).  n_row > 0: logits of the last n_row
+ * tokens into logits [n_row][vocab]. */
+sl_status sl_sweep(sl_session *s, const int32_t *tokens, uint32_t n, uint32_t pos, uint32_t n_row, float *logits,
+                   bool again, sl_err *err);
+
+#endif

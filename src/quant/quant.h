@@ -1,0 +1,46 @@
+/* Room quant: block formats.  One table row per type; a new type is a row, a decoder, and is then tested by being listed. */
+#ifndef SL_QUANT_H
+#define SL_QUANT_H
+
+#include "base/base.h"
+
+/* The numbers are GGUF's type ids.  Dtypes that only safetensors has get ids from SL_TYPE_PRIVATE up, which no
+ * GGUF file may use. */
+typedef enum {
+    SL_F32 = 0, SL_F16 = 1, SL_Q4_0 = 2, SL_Q4_1 = 3, SL_Q5_0 = 6, SL_Q5_1 = 7, SL_Q8_0 = 8,
+    SL_Q4_K = 12, SL_Q5_K = 13, SL_Q6_K = 14, SL_BF16 = 30,
+} sl_type;
+enum { SL_TYPE_PRIVATE = 1000 };
+
+typedef struct {
+    uint32_t id;
+    const char *name;      /* "Q4_K" */
+    uint32_t block;        /* elements per block; 0: the size is not known (removed types), the store refuses these */
+    uint32_t block_bytes;
+    /* n elements (a multiple of block) from src (any alignment) into dst; bit-equal to the gguf package. NULL: the type
+     * has a known size but cannot be computed with yet. */
+    void (*dequantise)(const void *src, float *dst, size_t n);
+    const char *note;      /* for messages about types that are known but not supported, else NULL */
+} sl_type_info;
+
+const sl_type_info *sl_type_find(uint32_t id); /* NULL: not known at all */
+const sl_type_info *sl_type_at(size_t i);      /* NULL at the end: walks the table */
+/* "F32, F16, ..." of all types that can be computed with. */
+const char *sl_type_supported_list(void);
+/* Bytes of a row of n elements; false when n is not a multiple of the block or the size wraps. */
+bool sl_type_row_bytes(const sl_type_info *t, uint64_t n, uint64_t *bytes);
+
+/* A weight matrix in memory: n_out rows of row_bytes each, in one or two pieces (rows that stay resident, rows that
+ * were streamed in).  Data may lie at any alignment. */
+typedef struct {
+    const sl_type_info *type;
+    uint32_t n_in, n_out;
+    uint64_t row_bytes;
+    uint32_t n_part; /* 1 or 2; parts are in row order and cover [0, n_out) */
+    struct {
+        const uint8_t *data; /* row first_row */
+        uint32_t first_row, n_row;
+    } part[2];
+} sl_matrix;
+
+#endif
