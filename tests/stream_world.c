@@ -34,17 +34,20 @@ uint8_t world_byte(uint32_t file, uint64_t offset)
 void world_fill(uint8_t *dst, uint32_t file, uint64_t offset, uint64_t bytes)
 {
     uint64_t i = 0;
-    for (; i < bytes && (offset + i) % 8; i++) dst[i] = world_byte(file, offset + i);
+    for (; i < bytes && (offset + i) % 8; i++)
+        dst[i] = world_byte(file, offset + i);
     for (; i + 8 <= bytes; i += 8) {
         uint64_t word = word_at(file, (offset + i) / 8);
         memcpy(dst + i, &word, 8);
     }
-    for (; i < bytes; i++) dst[i] = world_byte(file, offset + i);
+    for (; i < bytes; i++)
+        dst[i] = world_byte(file, offset + i);
 }
 
 static uint64_t compare_bytes(const uint8_t *p, uint32_t file, uint64_t offset, uint64_t from, uint64_t to)
 {
-    while (from < to && p[from] == world_byte(file, offset + from)) from++;
+    while (from < to && p[from] == world_byte(file, offset + from))
+        from++;
     return from;
 }
 
@@ -78,8 +81,12 @@ sl_tensor *world_tensor(world *w, uint32_t file, uint64_t gap, uint32_t type, ui
     uint32_t i = w->n_tensor++;
     snprintf(w->names[i], sizeof w->names[i], "blk.%u.weight", i);
     sl_tensor *t = &w->tensors[i];
-    *t = (sl_tensor){.name = w->names[i], .type = sl_type_find(type), .n_dims = 2, .dims = {n_row, n_in, 1, 1},
-                     .file = file, .offset_bytes = w->file_bytes[file] + gap};
+    *t = (sl_tensor){.name = w->names[i],
+                     .type = sl_type_find(type),
+                     .n_dims = 2,
+                     .dims = {n_row, n_in, 1, 1},
+                     .file = file,
+                     .offset_bytes = w->file_bytes[file] + gap};
     t->size_bytes = row_bytes_of(t->type, n_in) * n_row;
     w->file_bytes[file] = t->offset_bytes + t->size_bytes;
     return t;
@@ -126,9 +133,11 @@ static void layers(world *w, world_rng *r, bool gguf)
     for (uint32_t l = 0; l < n_layer; l++) {
         uint32_t n = alike ? n_each : 1 + (uint32_t)world_below(r, 9);
         const sl_tensor *own[9];
-        for (uint32_t i = 0; i < n; i++) own[i] = random_tensor(w, r, gguf, world_below(r, 10) ? 40 : 300);
+        for (uint32_t i = 0; i < n; i++)
+            own[i] = random_tensor(w, r, gguf, world_below(r, 10) ? 40 : 300);
         world_unit(w);
-        for (uint32_t i = n; i > 0; i--) world_rows(w, own[i - 1], n_in_of(own[i - 1]), 0, (uint32_t)own[i - 1]->dims[0]);
+        for (uint32_t i = n; i > 0; i--)
+            world_rows(w, own[i - 1], n_in_of(own[i - 1]), 0, (uint32_t)own[i - 1]->dims[0]);
     }
 }
 
@@ -147,7 +156,8 @@ void world_make(world *w, uint64_t seed)
     world_rng r = {seed};
     world_begin(w, 1 + (uint32_t)world_below(&r, WORLD_FILES));
     bool gguf = world_below(&r, 2);
-    for (uint32_t f = 0; f < w->n_file; f++) w->file_bytes[f] = gguf ? 32 * world_below(&r, 500) : world_below(&r, 9000);
+    for (uint32_t f = 0; f < w->n_file; f++)
+        w->file_bytes[f] = gguf ? 32 * world_below(&r, 500) : world_below(&r, 9000);
     sl_tensor *table = random_tensor(w, &r, gguf, 500);
     layers(w, &r, gguf);
     w->tied = world_below(&r, 2);
@@ -161,8 +171,12 @@ void world_make(world *w, uint64_t seed)
 
 sl_residency_options world_options(const world *w, uint32_t align)
 {
-    return (sl_residency_options){.units = w->units, .n_unit = w->n_unit, .table = w->table, .table_n_in = w->table_n_in,
-                                  .max_table_rows = 19, .align = align};
+    return (sl_residency_options){.units = w->units,
+                                  .n_unit = w->n_unit,
+                                  .table = w->table,
+                                  .table_n_in = w->table_n_in,
+                                  .max_table_rows = 19,
+                                  .align = align};
 }
 
 /* ---- checking ---- */

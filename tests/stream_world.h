@@ -28,7 +28,7 @@ typedef struct {
 /* Building blocks; gap is left free in front of the tensor. */
 void world_begin(world *w, uint32_t n_file);
 sl_tensor *world_tensor(world *w, uint32_t file, uint64_t gap, uint32_t type, uint32_t n_in, uint32_t n_row);
-void world_unit(world *w);                                     /* starts a unit; rows are then added to it */
+void world_unit(world *w); /* starts a unit; rows are then added to it */
 void world_rows(world *w, const sl_tensor *t, uint32_t n_in, uint32_t first_row, uint32_t n_row);
 
 /* A seeded one: layers of one to nine tensors, a head cut into blocks of rows, a table that is tied or not. */

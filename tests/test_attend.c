@@ -218,6 +218,9 @@ static const shape shapes[] = {
     {6, 2, 48, 33, 100, 0, 0, SL_KV_F16},
     {8, 1, 64, 64, 65, 0, 0, SL_KV_Q8},
     {3, 1, 128, 0, 129, 17, 30, SL_KV_F32},
+    /* blocks spread over five threads in several waves of scratch */
+    {8, 1, 32, 700, 25, 0, 0, SL_KV_F16},
+    {7, 7, 16, 600, 30, 333, 0, SL_KV_F32},
     /* more query heads to a kv head than a tile of queries */
     {70, 1, 16, 80, 2, 0, 0, SL_KV_F16},
 };

@@ -30,7 +30,7 @@
 #define SIZE_B ((uint64_t)70001)
 #define ALIGN  4096u
 
-/* ---- system calls that misbehave ----
+/* ---- the place, and system calls that misbehave in it ----
  * These definitions stand before those of the C library and of liburing. */
 
 typedef enum {
@@ -43,8 +43,15 @@ typedef enum {
     SYS_BUSY,
     SYS_BROKEN
 } misbehaviour;
+static bool has_direct;       /* the folder of these tests takes direct reads */
 static misbehaviour sys_mode; /* atomic: lanes read it */
-static int sys_calls;
+static int sys_calls, sys_results;
+
+/* Yes or no for the n-th time, without a rhythm that a retry could fall into step with. */
+static bool coin(int n)
+{
+    return ((uint32_t)n * 2654435761u >> 15) & 1;
+}
 
 ssize_t pread(int fd, void *buf, size_t n, off_t offset)
 {
@@ -52,7 +59,7 @@ ssize_t pread(int fd, void *buf, size_t n, off_t offset)
     int call = __atomic_add_fetch(&sys_calls, 1, __ATOMIC_RELAXED);
     bool direct = (fcntl(fd, F_GETFL) & O_DIRECT) != 0;
     if (mode == SYS_REFUSE_DIRECT && direct) return errno = EINVAL, -1;
-    if (mode == SYS_STUCK || (mode == SYS_INTERRUPT && call % 2)) return errno = EINTR, -1;
+    if (mode == SYS_STUCK || (mode == SYS_INTERRUPT && coin(call))) return errno = EINTR, -1;
     if (mode == SYS_SHORT && n > ALIGN) n = ALIGN;
     ssize_t got = (ssize_t)syscall(SYS_pread64, fd, buf, n, offset);
     if (mode == SYS_ODD && got > 2 * (ssize_t)ALIGN) got = 2 * ALIGN - 100; /* the bytes behind are not to be trusted */
@@ -71,7 +78,7 @@ int io_uring_submit_and_wait(struct io_uring *ring, unsigned n_wait)
         struct io_uring_cqe *cqe = &ring->cq.cqes[i & ring->cq.ring_mask];
         if (sys_mode == SYS_SHORT && cqe->res > (int)ALIGN) cqe->res = ALIGN;
         if (sys_mode == SYS_ODD && cqe->res > 2 * (int)ALIGN) cqe->res = 2 * ALIGN - 100;
-        if (sys_mode == SYS_INTERRUPT && ++sys_calls % 2) cqe->res = -EINTR;
+        if (sys_mode == SYS_INTERRUPT && coin(++sys_results)) cqe->res = -EINTR;
         if (sys_mode == SYS_STUCK) cqe->res = -EAGAIN;
     }
     return rc;
@@ -93,7 +100,6 @@ static void misbehave(misbehaviour mode)
 
 static char dir[64], path_a[128], path_b[128];
 static uint8_t *data_a, *data_b;
-static bool has_direct;
 
 static uint64_t rng = 88172645463325252u;
 static uint64_t rnd(uint64_t below)
@@ -425,6 +431,7 @@ static void a_filesystem_without_direct_io_falls_back_with_one_note(void **state
     (void)state;
     static const sl_io_method methods[] = {SL_IO_AUTO, SL_IO_URING, SL_IO_PREAD};
     char mount_point[128], path[192];
+    need_direct();
     snprintf(mount_point, sizeof mount_point, "%s/ram", dir);
     snprintf(path, sizeof path, "%s/c.gguf", mount_point);
     assert_int_equal(mkdir(mount_point, 0755), 0);

@@ -16,21 +16,31 @@ const sl_json *sl_json_get(const sl_json *object, const char *key); /* NULL: abs
 bool sl_json_is_object(const sl_json *v);
 bool sl_json_is_array(const sl_json *v);
 bool sl_json_is_string(const sl_json *v);
-bool sl_json_int(const sl_json *v, int64_t *out);     /* integers written as integers only */
-bool sl_json_number(const sl_json *v, double *out);   /* integers and reals */
+bool sl_json_int(const sl_json *v, int64_t *out);   /* integers written as integers only */
+bool sl_json_number(const sl_json *v, double *out); /* integers and reals */
 bool sl_json_bool(const sl_json *v, bool *out);
 const char *sl_json_string(const sl_json *v, size_t *n_bytes); /* NULL: not a string */
-size_t sl_json_count(const sl_json *v);               /* elements of an array or object */
+size_t sl_json_count(const sl_json *v);                        /* elements of an array or object */
 const sl_json *sl_json_at(const sl_json *array, size_t i);
 /* Walks an object in file order: start with *iter NULL; false at the end. */
 bool sl_json_next(const sl_json *object, void **iter, const char **key, const sl_json **value);
 
 /* ---- pull reader ----
- * Strict RFC 8259, at most 64 deep.  Lone surrogate escapes become U+FFFD; duplicate keys are not noticed.  A number is an
- * integer when it is written as one and fits.  END and ERROR stay. */
+ * Strict RFC 8259, at most 64 deep.  Lone surrogate escapes become U+FFFD; duplicate keys are not noticed.  A number is
+ * an integer when it is written as one and fits.  END and ERROR stay. */
 typedef enum {
-    SL_JSON_END, SL_JSON_ERROR, SL_JSON_OBJECT, SL_JSON_OBJECT_END, SL_JSON_ARRAY, SL_JSON_ARRAY_END,
-    SL_JSON_KEY, SL_JSON_STRING, SL_JSON_NUMBER, SL_JSON_TRUE, SL_JSON_FALSE, SL_JSON_NULL,
+    SL_JSON_END,
+    SL_JSON_ERROR,
+    SL_JSON_OBJECT,
+    SL_JSON_OBJECT_END,
+    SL_JSON_ARRAY,
+    SL_JSON_ARRAY_END,
+    SL_JSON_KEY,
+    SL_JSON_STRING,
+    SL_JSON_NUMBER,
+    SL_JSON_TRUE,
+    SL_JSON_FALSE,
+    SL_JSON_NULL,
 } sl_json_event;
 
 typedef struct {
@@ -39,8 +49,8 @@ typedef struct {
     uint32_t depth, max_depth;
     uint8_t stack[64]; /* object or array, per depth */
     uint8_t state;
-    sl_buf str;        /* decoded text of the last KEY or STRING */
-    double number;     /* of the last NUMBER */
+    sl_buf str;    /* decoded text of the last KEY or STRING */
+    double number; /* of the last NUMBER */
     bool is_int;
     int64_t integer;
     const char *error; /* after ERROR: why, near byte pos; str.failed then tells "no memory" from a bad document */

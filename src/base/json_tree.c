@@ -5,9 +5,7 @@
  * counted nor refused by sl_alloc_set_hook().  They are small and live while a model's headers are parsed. */
 #include "base/json.h"
 
-#include <errno.h>
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- integers beyond 64 bits ----

@@ -112,7 +112,7 @@ static sl_status settle_budget(const selftest *t, const combination *c, sl_engin
     if (status != SL_OK) return status;
     *below = opt->memory_bytes < plan.minimum_bytes && c->budget->value != MINIMUM;
     if (opt->memory_bytes < plan.minimum_bytes) opt->memory_bytes = plan.minimum_bytes;
-    if (c->budget->value == ALL) opt->memory_bytes = plan.minimum_bytes + t->file_bytes;
+    if (c->budget->value == ALL) opt->memory_bytes = plan.minimum_bytes + 2 * t->file_bytes;
     return SL_OK;
 }
 

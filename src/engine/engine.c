@@ -93,6 +93,7 @@ static sl_status open_residency(sl_engine *e, sl_err *err)
     uint64_t avail = e->plan.window_bytes + e->plan.resident_bytes;
     sl_status rc = sl_residency_open(&e->res, &o, avail, e->io, &e->ledger, err);
     if (rc != SL_OK) return rc;
+    e->fwd.res = e->res;
     return sl_residency_load(e->res, e->opt.cancel, e->opt.progress, e->opt.progress_user, err);
 }
 

@@ -7,8 +7,10 @@
 #define GROUP_WORK 4000000000ull
 #define GROUP_MIN  16u
 
+/* Between two pieces of work: keeps the drive busy and looks whether the caller has had enough. */
 static bool canceled(sl_forward *f)
 {
+    if (f->res) sl_residency_drive(f->res);
     if (f->cancel && *f->cancel) f->canceled = true;
     return f->canceled;
 }

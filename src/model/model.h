@@ -112,6 +112,7 @@ typedef struct {
     sl_kv_type kv_type;
     const volatile bool *cancel; /* polled between steps; NULL: never */
     bool canceled;
+    sl_residency *res;           /* driven between steps; NULL: nothing streams */
 } sl_forward;
 
 void sl_forward_layout(sl_forward *f, sl_arena *a, const sl_model *m, uint32_t max_tok);

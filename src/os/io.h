@@ -3,7 +3,8 @@
  *
  * Life of a read: the caller owns an sl_io_req (zeroed at birth), fills it, submits it with others, and may not touch
  * dst until wait() says it is done.  A request is waited for once, also when it failed, and may then be used again.
- * close() waits for what is under way and drops what has not begun.  One thread at a time calls submit, wait and poll. */
+ * close() waits for what is under way and drops what has not begun.  One thread at a time calls submit, wait and poll;
+ * uring has no thread of its own, so more than depth pieces move on only in these calls. */
 #ifndef SL_IO_H
 #define SL_IO_H
 
@@ -22,7 +23,7 @@ typedef struct sl_io_req {
     size_t done_bytes;
     int os_errno; /* 0, or why it failed; -1: unexpected end of file */
     int n_pending;
-    int state;    /* 0 idle, 1 under way, 2 done; accessed with __atomic builtins */
+    int state; /* 0 idle, 1 under way, 2 done; accessed with __atomic builtins */
 } sl_io_req;
 
 typedef struct {
@@ -40,8 +41,8 @@ typedef struct {
 
 struct sl_io {
     const sl_io_ops *ops;
-    const char *name;  /* "uring", "pread", "buffered", "mmap", "memory", "faulty" */
-    uint32_t align;    /* of offset, dst and bytes; 1 when it does not matter */
+    const char *name;   /* "uring", "pread", "buffered", "mmap", "memory", "faulty" */
+    uint32_t align;     /* of offset, dst and bytes; 1 when it does not matter */
     size_t piece_bytes; /* a larger request is cut into pieces of this size */
     uint32_t depth;
     uint64_t bytes_read, reads; /* bytes that arrived, requests that ended (__atomic); views count in neither */
@@ -60,11 +61,11 @@ sl_status sl_io_open_memory(sl_io **out, const uint8_t *const *data, const uint6
 
 /* What goes wrong, and when: for tests.  Takes ownership of real, also when it fails; faults are borrowed. */
 typedef struct {
-    int64_t fail_at;      /* the n-th submitted read fails with EIO (1-based; 0: never) */
-    int64_t short_at;     /* the n-th read comes back half filled, which is an unexpected end of file */
+    int64_t fail_at;       /* the n-th submitted read fails with EIO (1-based; 0: never) */
+    int64_t short_at;      /* the n-th read comes back half filled, which is an unexpected end of file */
     uint32_t delay_max_us; /* each read is held back 0..this, pseudo-random */
     uint64_t seed;
-    int64_t calls;        /* counter, readable by the test */
+    int64_t calls; /* counter, readable by the test */
 } sl_io_faults;
 sl_status sl_io_open_faulty(sl_io **out, sl_io *real, sl_io_faults *faults, sl_err *err);
 
@@ -72,7 +73,10 @@ static inline sl_status sl_io_submit(sl_io *io, sl_io_req *const *reqs, size_t n
 {
     return io->ops->submit(io, reqs, n, err);
 }
-static inline sl_status sl_io_wait(sl_io *io, sl_io_req *req, sl_err *err) { return io->ops->wait(io, req, err); }
+static inline sl_status sl_io_wait(sl_io *io, sl_io_req *req, sl_err *err)
+{
+    return io->ops->wait(io, req, err);
+}
 /* One read, waited for. */
 sl_status sl_io_read_now(sl_io *io, uint32_t file, uint64_t offset, void *dst, size_t bytes, size_t need, sl_err *err);
 void sl_io_close(sl_io *io);
@@ -91,8 +95,8 @@ sl_status sl_file_read_all(const char *path, size_t max_bytes, char **out, size_
 sl_status sl_file_list(const char *dir, char ***names, size_t *n, sl_err *err);
 void sl_file_list_free(char **names, size_t n);
 
-/* Measures the drive with direct reads of 1 MiB at random places of the file, four under way, into huge pages, for about
- * seconds or 2 GB. */
+/* Measures the drive with direct reads of 1 MiB at random places of the file, four under way, into huge pages, for
+ * about seconds or 2 GB. */
 sl_status sl_drive_probe(const char *path, double seconds, double *bytes_s, sl_err *err);
 /* Measures memory bandwidth of n threads reading 256 MiB again and again (or a quarter of what is spare), for about
  * seconds: the best pass. */

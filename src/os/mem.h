@@ -7,7 +7,7 @@
 
 typedef struct {
     uint8_t *ptr;
-    size_t bytes; /* asked for */
+    size_t bytes;        /* asked for */
     size_t mapped_bytes; /* with the guard page behind */
     void *map;           /* what munmap needs */
     sl_ledger *ledger;

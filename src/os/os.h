@@ -6,7 +6,8 @@
 
 double sl_now_s(void); /* monotonic seconds */
 
-/* CPU levels this process may use: AVX2 needs AVX2+FMA+F16C, AVX512 needs F, BW, VL, DQ and VNNI, and the OS's consent. */
+/* CPU levels this process may use: AVX2 needs AVX2+FMA+F16C, AVX512 needs F, BW, VL, DQ and VNNI, and the OS's consent.
+ */
 bool sl_cpu_has(sl_cpu_level level);
 const char *sl_cpu_level_name(sl_cpu_level level);
 

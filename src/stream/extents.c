@@ -25,8 +25,12 @@ static void flush(merger *m)
     if (!m->open) return;
     uint64_t from = sl_round_down(m->start, m->align), to = sl_round_up(m->end, m->align);
     if (m->out)
-        m->out[m->n] = (sl_extent){.offset = from, .bytes = to - from, .need = m->end - from, .at = m->bytes,
-                                   .file = m->file, .lead = (uint32_t)(m->start - from)};
+        m->out[m->n] = (sl_extent){.offset = from,
+                                   .bytes = to - from,
+                                   .need = m->end - from,
+                                   .at = m->bytes,
+                                   .file = m->file,
+                                   .lead = (uint32_t)(m->start - from)};
     m->n++;
     m->bytes += to - from;
     m->open = false;
@@ -105,7 +109,8 @@ static void cut_unit(sl_layout *l, uint32_t unit, uint64_t t)
 
 void sl_layout_cut(sl_layout *l, const sl_cut *cut)
 {
-    for (uint32_t u = 0; u < l->opt.n_unit; u++) cut_unit(l, u, cut->t - (u < cut->n_less ? 1 : 0));
+    for (uint32_t u = 0; u < l->opt.n_unit; u++)
+        cut_unit(l, u, cut->t - (u < cut->n_less ? 1 : 0));
     if (l->opt.table) {
         sl_range *g = &l->ranges[l->n_range - 1];
         g->keep = cut->table ? g->bytes : 0;
@@ -149,8 +154,10 @@ static sl_status check_rows(const sl_unit_rows *w, uint32_t unit, sl_range *out,
     if (w->n_row == 0 || (uint64_t)w->first_row + w->n_row > have)
         return sl_fail(err, SL_ERR_ARG, "unit %u: rows %u to %llu of tensor \"%s\", which has %llu", unit, w->first_row,
                        (unsigned long long)w->first_row + w->n_row, t->name, (unsigned long long)have);
-    *out = (sl_range){.offset = t->offset_bytes + w->first_row * row_bytes, .bytes = w->n_row * row_bytes,
-                      .row_bytes = row_bytes, .file = t->file};
+    *out = (sl_range){.offset = t->offset_bytes + w->first_row * row_bytes,
+                      .bytes = w->n_row * row_bytes,
+                      .row_bytes = row_bytes,
+                      .file = t->file};
     return SL_OK;
 }
 
@@ -221,8 +228,10 @@ static sl_status collect_table(sl_layout *l, sl_err *err)
     if (t->size_bytes >> 56 || row_bytes >> 31)
         return sl_fail(err, SL_ERR_LIMIT, "table \"%s\": %llu bytes in rows of %llu are beyond 2^56 and 2^31", t->name,
                        (unsigned long long)t->size_bytes, (unsigned long long)row_bytes);
-    *g = (sl_range){.offset = t->offset_bytes, .bytes = sl_round_down(t->size_bytes, row_bytes),
-                    .row_bytes = row_bytes, .file = t->file};
+    *g = (sl_range){.offset = t->offset_bytes,
+                    .bytes = sl_round_down(t->size_bytes, row_bytes),
+                    .row_bytes = row_bytes,
+                    .file = t->file};
     size_staging(l, g);
     return SL_OK;
 }
@@ -258,7 +267,8 @@ static sl_status collect(sl_layout *l, sl_err *err)
         sl_status rc = collect_table(l, err);
         if (rc != SL_OK) return rc;
     }
-    for (uint32_t i = 0; i < l->n_range; i++) l->order[i] = i;
+    for (uint32_t i = 0; i < l->n_range; i++)
+        l->order[i] = i;
     qsort_r(l->order, l->n_range, sizeof *l->order, by_place_of_index, l->ranges);
     l->tied = l->opt.table && units_cover_table(l);
     return SL_OK;
@@ -267,7 +277,8 @@ static sl_status collect(sl_layout *l, sl_err *err)
 static sl_status count_ranges(sl_layout *l, sl_err *err)
 {
     uint64_t n = l->opt.table ? 1 : 0;
-    for (uint32_t u = 0; u < l->opt.n_unit; u++) n += l->opt.units[u].n_rows;
+    for (uint32_t u = 0; u < l->opt.n_unit; u++)
+        n += l->opt.units[u].n_rows;
     if (l->opt.n_unit >= SL_NO_UNIT || n > INT32_MAX)
         return sl_fail(err, SL_ERR_LIMIT, "%u units with %llu row ranges are more than 2^31", l->opt.n_unit,
                        (unsigned long long)n);
@@ -282,7 +293,8 @@ sl_status sl_layout_open(sl_layout *l, const sl_residency_options *opt, sl_err *
         return sl_fail(err, SL_ERR_ARG, "alignment %u of reads is not a power of two up to %u", opt->align,
                        (unsigned)SL_PAGE_BYTES);
     /* With views the memory is the file's pages, whatever the reads would need. */
-    l->align = opt->views && opt->align < SL_PAGE_BYTES ? SL_PAGE_BYTES : opt->align;
+    uint32_t least = opt->views ? SL_PAGE_BYTES : SL_LINE_BYTES;
+    l->align = opt->align < least ? least : opt->align;
 
     sl_status rc = count_ranges(l, err);
     if (rc != SL_OK) return rc;

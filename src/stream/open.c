@@ -24,8 +24,7 @@ static sl_status refuse(const sl_residency_plan *p, uint64_t avail_bytes, sl_err
 
 static sl_status check_reader(const sl_residency_options *opt, const sl_io *io, sl_err *err)
 {
-    if (opt->views && !io->ops->view)
-        return sl_fail(err, SL_ERR_ARG, "read method %s gives no views", io->name);
+    if (opt->views && !io->ops->view) return sl_fail(err, SL_ERR_ARG, "read method %s gives no views", io->name);
     if (!opt->views && (opt->align == 0 || opt->align % io->align))
         return sl_fail(err, SL_ERR_ARG, "read method %s needs an alignment of %u, the plan has %u", io->name, io->align,
                        opt->align);
@@ -90,7 +89,8 @@ static sl_status list_streamed(sl_residency *r, sl_err *err)
     }
     r->stream = sl_calloc(n + 1u, sizeof *r->stream);
     if (!r->stream) return no_memory(err);
-    for (uint32_t u = 0; u < l->opt.n_unit; u++) sl_layout_unit(l, u, r->stream + r->stream_first[u], &bytes);
+    for (uint32_t u = 0; u < l->opt.n_unit; u++)
+        sl_layout_unit(l, u, r->stream + r->stream_first[u], &bytes);
     return SL_OK;
 }
 

@@ -28,8 +28,8 @@ typedef struct {
 } sl_unit;
 
 typedef struct {
-    const sl_store *store;
-    const sl_unit *units; /* borrowed until close */
+    const sl_store *store; /* not read: tensors say where they lie; may be NULL */
+    const sl_unit *units;  /* borrowed until close */
     uint32_t n_unit;
     const sl_tensor *table; /* the embedding table, read row by row; NULL: none.  Tied: its rows also appear in units */
     uint32_t table_n_in;
@@ -42,13 +42,13 @@ typedef struct {
 /* Pure arithmetic: how avail_bytes would be used. */
 typedef struct {
     bool fits;
-    uint64_t minimum_bytes;  /* windows and staging with nothing resident */
+    uint64_t minimum_bytes;  /* windows and staging; of units larger than most also what is cheaper to keep than to window */
     uint64_t full_bytes;     /* everything resident: more than this is useless */
     uint64_t resident_bytes, window_bytes, staging_bytes;
-    uint64_t stream_bytes;   /* read per sweep over all units */
+    uint64_t stream_bytes;   /* read per sweep over all units, gaps and alignment included */
     uint64_t unit_bytes;     /* sum over all units */
     uint32_t n_window;
-    uint64_t t_bytes;        /* T */
+    uint64_t t_bytes;        /* T: no unit streams more (some one row less, to use the last pages) */
     bool table_resident;     /* an untied table */
 } sl_residency_plan;
 sl_status sl_residency_plan_for(const sl_residency_options *opt, uint64_t avail_bytes, sl_residency_plan *out, sl_err *err);
@@ -66,10 +66,14 @@ void sl_residency_close(sl_residency *r); /* waits for reads under way */
  * expected to follow, so reading ahead wraps around to its start.  Units already read ahead and still wanted are kept. */
 sl_status sl_residency_begin(sl_residency *r, const uint32_t *sequence, uint32_t n, bool again, sl_err *err);
 /* Makes sequence[i] usable; i runs 0, 1, 2 ...  Waits for its reads, and starts those of the next units first.
- * views [n_rows of the unit]: matrices of n_row rows; valid until release.
- * errors  IO: the unit is not held, and may be acquired again later (it is then read again) */
+ * views [n_rows of the unit]: matrices of n_row rows; valid until release.  Several steps may be held at once, as many as
+ * there are windows; one less leaves room for reading ahead.
+ * errors  IO: the unit is not held, and may be acquired again later (it is then read again)
+ *         LIMIT: every window is held */
 sl_status sl_residency_acquire(sl_residency *r, uint32_t i, sl_matrix *views, sl_err *err);
 void sl_residency_release(sl_residency *r, uint32_t i);
+/* Called now and then while computing: starts queued reads that the reader can't start by itself.  Never blocks. */
+void sl_residency_drive(sl_residency *r);
 /* Ends the sweep early or normally; nothing stays acquired. */
 void sl_residency_end(sl_residency *r);
 /* Stops reading ahead and waits for what is under way (before an idle time). */

@@ -11,6 +11,7 @@
 
 enum {
     SL_PAGE_BYTES = 4096,            /* blocks of memory are whole pages */
+    SL_LINE_BYTES = 64,              /* least alignment, so that kernels find tensors as aligned as the file has them */
     SL_STREAM_GAP_BYTES = 64 * 1024, /* reading over a gap this size costs less than another request */
     SL_KEEP_GAP_BYTES = 4096,        /* a gap inside resident memory is lost for good, so only a page of it */
 };
@@ -41,13 +42,13 @@ typedef struct {
     sl_residency_options opt;
     uint32_t align;
     uint32_t n_range;
-    sl_range *ranges;   /* [n_range] */
-    uint32_t *first;    /* [n_unit + 1]: first range of each unit */
-    uint32_t *order;    /* [n_range]: all ranges by file and offset */
+    sl_range *ranges;    /* [n_range] */
+    uint32_t *first;     /* [n_unit + 1]: first range of each unit */
+    uint32_t *order;     /* [n_range]: all ranges by file and offset */
     uint64_t largest[4]; /* bytes of the largest units, descending */
     uint64_t unit_bytes;
     uint64_t stage_row_bytes, stage_bytes; /* of one table row read by itself, of the whole staging area */
-    bool tied; /* every row of the table is part of some unit */
+    bool tied;                             /* every row of the table is part of some unit */
 } sl_layout;
 
 /* A decision: which bytes stay. */
@@ -109,26 +110,26 @@ struct sl_residency {
     sl_residency_plan plan;
     sl_io *io;
     sl_ledger *ledger;
-    sl_block resident, moving; /* moving: windows, then staging */
+    sl_block resident, moving;               /* moving: windows, then staging */
     uint64_t ledger_resident, ledger_moving; /* with views: entered without a block */
-    uint64_t window_bytes; /* of one */
-    uint8_t *stage;        /* NULL: the plan has no staging */
+    uint64_t window_bytes;                   /* of one */
+    uint8_t *stage;                          /* NULL: the plan has no staging */
 
     sl_extent *keep; /* [n_keep] the resident set, by file and offset */
     uint32_t n_keep;
     bool loaded;
-    sl_extent *stream; /* reads of all units, one after the other */
+    sl_extent *stream;      /* reads of all units, one after the other */
     uint32_t *stream_first; /* [n_unit + 1] */
 
     sl_window *windows; /* [plan.n_window] */
     sl_io_req *reqs;    /* [plan.n_window][max_extent] */
     sl_io_req **batch;  /* [max_extent] */
     uint32_t max_extent;
-    uint32_t *wanted;   /* [plan.n_window + 1]: units to hold, soonest first, acquired ones before them */
+    uint32_t *wanted; /* [plan.n_window + 1]: units to hold, soonest first, acquired ones before them */
     uint32_t n_wanted;
     uint64_t clock;
 
-    sl_step *steps; /* the sequence under way */
+    sl_step *steps;                 /* the sequence under way */
     uint32_t n_step, cap_step, pos; /* pos: next to acquire */
     uint32_t n_held;
     bool active, again;

@@ -20,7 +20,8 @@ sl_status sl_residency_begin(sl_residency *r, const uint32_t *sequence, uint32_t
         r->steps = steps;
         r->cap_step = n;
     }
-    for (uint32_t i = 0; i < n; i++) r->steps[i] = (sl_step){.unit = sequence[i]};
+    for (uint32_t i = 0; i < n; i++)
+        r->steps[i] = (sl_step){.unit = sequence[i]};
     r->n_step = n;
     r->pos = 0;
     r->again = again;
@@ -169,7 +170,8 @@ void sl_residency_end(sl_residency *r)
 
 void sl_residency_quiesce(sl_residency *r)
 {
-    for (uint32_t i = 0; i < r->plan.n_window; i++) sl_window_wait(r, &r->windows[i], NULL);
+    for (uint32_t i = 0; i < r->plan.n_window; i++)
+        sl_window_wait(r, &r->windows[i], NULL);
 }
 
 /* ---- small things ---- */

@@ -44,7 +44,8 @@ static void sift(uint64_t *v, uint32_t root, uint32_t n)
 /* Heapsort, since the C library's sort may allocate and this runs between two tokens. */
 static void sort_keys(uint64_t *v, uint32_t n)
 {
-    for (uint32_t i = n / 2; i > 0; i--) sift(v, i - 1, n);
+    for (uint32_t i = n / 2; i > 0; i--)
+        sift(v, i - 1, n);
     for (uint32_t i = n; i > 1; i--) {
         uint64_t t = v[0];
         v[0] = v[i - 1];
@@ -98,7 +99,8 @@ static void copy_staged(const staging *s, uint8_t *dst)
     const sl_io_req *q = s->reqs;
     for (uint32_t i = 0; i < s->n_key; i++) {
         uint64_t at = row_offset(s, s->keys[i]);
-        while (at >= q->offset_bytes + q->need_bytes) q++;
+        while (at >= q->offset_bytes + q->need_bytes)
+            q++;
         memcpy(dst + (s->keys[i] & UINT32_MAX) * s->table->row_bytes, (uint8_t *)q->dst + (at - q->offset_bytes),
                s->table->row_bytes);
     }

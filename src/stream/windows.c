@@ -49,7 +49,10 @@ static uint32_t fill_requests(sl_residency *r, sl_window *w, uint32_t unit)
     uint32_t first = r->stream_first[unit], n = r->stream_first[unit + 1] - first;
     for (uint32_t i = 0; i < n; i++) {
         const sl_extent *e = &r->stream[first + i];
-        w->reqs[i] = (sl_io_req){.file = e->file, .offset_bytes = e->offset, .dst = w->mem + e->at, .bytes = e->bytes,
+        w->reqs[i] = (sl_io_req){.file = e->file,
+                                 .offset_bytes = e->offset,
+                                 .dst = w->mem + e->at,
+                                 .bytes = e->bytes,
                                  .need_bytes = e->need};
         r->batch[i] = &w->reqs[i];
     }
@@ -171,8 +174,7 @@ sl_status sl_window_demand(sl_residency *r, uint32_t unit, sl_window **out, sl_e
     if (*out) return SL_OK;
     find_wanted(r);
     sl_window *w = take(r, true);
-    if (!w)
-        return sl_fail(err, SL_ERR_LIMIT, "unit %u needs a window and all %u are in use", unit, r->plan.n_window);
+    if (!w) return sl_fail(err, SL_ERR_LIMIT, "unit %u needs a window and all %u are in use", unit, r->plan.n_window);
     sl_status rc = start(r, w, unit, err);
     if (rc == SL_OK) *out = w;
     return rc;

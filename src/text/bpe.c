@@ -1,11 +1,11 @@
 /* Byte pair encoding of one piece: symbols in a linked list, candidates in a heap, the best pair first (lowest rank or
  * highest score, then leftmost).  A candidate is stale when its symbol has another rank by now.
  *
- * Time is n log n and memory 36 bytes per byte of the longest piece: the heap holds 1.5 n entries, and when it is full of
- * stale ones it is made anew from the symbols, which at least n/2 pushes have paid for.
+ * Time is n log n and memory 36 bytes per byte of the longest piece: the heap holds 1.5 n entries, and when it is full
+ * of stale ones it is made anew from the symbols, which at least n/2 pushes have paid for.
  *
- * Characters that no token contains side by side can never be merged: pieces of a character BPE are cut there first, which
- * for ordinary text leaves words, and gives the same tokens. */
+ * Characters that no token contains side by side can never be merged: pieces of a character BPE are cut there first,
+ * which for ordinary text leaves words, and gives the same tokens. */
 #include "text/text_int.h"
 
 #include <string.h>
@@ -56,6 +56,12 @@ static uint64_t heap_pop(sl_encoder *e)
 
 /* ---- symbols ---- */
 
+/* What has no token is dropped as if it were not there, so that its neighbours can merge (as `tokenizers` does). */
+static bool drops_unknown(const sl_tokenizer *t)
+{
+    return t->bpe == SL_BPE_RANKS && t->unk < 0;
+}
+
 #define NO_SYMBOL UINT32_MAX
 
 static sl_status reserve(sl_encoder *e, size_t n)
@@ -96,8 +102,11 @@ static bool has_byte_tokens(const sl_tokenizer *t, const char *p, size_t n)
 
 static void symbols_of_bytes(sl_encoder *e, const char *text, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        add_symbol(e, i, e->t->vocab.byte_id[(uint8_t)text[i]]);
+    bool drops = drops_unknown(e->t);
+    for (size_t i = 0; i < n; i++) {
+        int32_t id = e->t->vocab.byte_id[(uint8_t)text[i]];
+        if (id >= 0 || !drops) add_symbol(e, i, id);
+    }
 }
 
 static void symbols_of_chars(sl_encoder *e, const char *text, size_t n)
@@ -107,7 +116,7 @@ static void symbols_of_chars(sl_encoder *e, const char *text, size_t n)
         len = char_length(text, n, i);
         int32_t id = sl_vocab_find(&t->vocab, text + i, len);
         if (id >= 0 || t->bpe == SL_BPE_SCORES || !t->byte_fallback || !has_byte_tokens(t, text + i, len)) {
-            add_symbol(e, i, id);
+            if (id >= 0 || !drops_unknown(t)) add_symbol(e, i, id);
             continue;
         }
         for (size_t k = 0; k < len; k++)
@@ -138,10 +147,10 @@ static void rate(sl_encoder *e, const char *text, size_t n, uint32_t i)
         a->merged = sl_vocab_find(&t->vocab, text + a->start, end - a->start);
         if (a->merged >= 0) a->rank = rank_of_score(t->scores[a->merged]);
     } else if (a->id >= 0 && b->id >= 0) {
-        const sl_merge *m = sl_merges_find(&t->merges, (uint32_t)a->id, (uint32_t)b->id);
-        if (!m) return;
-        a->merged = (int32_t)m->id;
-        a->rank = m->rank;
+        uint32_t rank, id;
+        if (!sl_merges_find(&t->merges, (uint32_t)a->id, (uint32_t)b->id, &rank, &id)) return;
+        a->merged = (int32_t)id;
+        a->rank = rank;
     }
 }
 
@@ -220,6 +229,7 @@ static sl_status encode_run(sl_encoder *e, const char *text, size_t n)
         symbols_of_bytes(e, text, n);
     else
         symbols_of_chars(e, text, n);
+    if (e->n_symbol == 0) return SL_OK;
     e->symbols[0].prev = NO_SYMBOL;
     e->symbols[e->n_symbol - 1].next = NO_SYMBOL;
     merge_all(e, text, n);
@@ -268,7 +278,7 @@ sl_status sl_bpe_encode(sl_encoder *e, const char *piece, size_t n_bytes)
     sl_status rc = v->form == SL_FORM_SPACED ? fold_low_lines(e, &piece, &n_bytes) : SL_OK;
     e->unk_before = false;
     if (rc != SL_OK || encode_whole(e, piece, n_bytes)) return rc;
-    if (v->form == SL_FORM_BYTES) return encode_run(e, piece, n_bytes);
+    if (v->form == SL_FORM_BYTES || drops_unknown(e->t)) return encode_run(e, piece, n_bytes);
     for (size_t from = 0, i = 1; rc == SL_OK && from < n_bytes; i++) {
         if (i < n_bytes && (((uint8_t)piece[i] & 0xC0) == 0x80 || sl_vocab_joins(v, piece[i - 1], piece[i]))) continue;
         rc = encode_run(e, piece + from, i - from);

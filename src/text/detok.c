@@ -45,7 +45,8 @@ sl_status sl_detokenize(sl_tokenizer *t, const int32_t *ids, size_t n, bool spec
         total += len;
     }
     *n_bytes = total;
-    return total > cap ? sl_fail(err, SL_ERR_LIMIT, "the text has %zu bytes, there is room for %zu", total, cap) : SL_OK;
+    return total > cap ? sl_fail(err, SL_ERR_LIMIT, "the text has %zu bytes, there is room for %zu", total, cap)
+                       : SL_OK;
 }
 
 /* ---- streaming ---- */

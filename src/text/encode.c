@@ -16,8 +16,14 @@ static sl_status encode_piece(void *user, const char *piece, size_t n)
 
 static sl_status encode_pieces(sl_encoder *e, const char *text, size_t n, bool at_start)
 {
-    sl_splitter s = {.steps = e->t->split, .n_step = e->t->n_split, .at_start = at_start, .bufs = e->step,
-                     .matcher = &e->matcher, .fn = encode_piece, .user = e, .err = e->err};
+    sl_splitter s = {.steps = e->t->split,
+                     .n_step = e->t->n_split,
+                     .at_start = at_start,
+                     .bufs = e->step,
+                     .matcher = &e->matcher,
+                     .fn = encode_piece,
+                     .user = e,
+                     .err = e->err};
     return sl_split(&s, 0, text, n);
 }
 

@@ -1,9 +1,9 @@
-/* Which tokens end generation: the ids that the files name, and tokens whose text is an end marker of some family, since
- * files often name only one of several.
+/* Which tokens end generation: the ids that the files name, and tokens whose text is an end marker of some family,
+ * since files often name only one of several.
  *
- * A marker counts when its token is a control, user-defined or unknown token, and also when it is an ordinary one (broken
- * conversions), except "</s>", "<EOT>" and their like, which are ordinary text in some vocabularies: "</s>" is one token
- * of Qwen's, and it is HTML. */
+ * A marker counts when its token is a control, user-defined or unknown token, and also when it is an ordinary one
+ * (broken conversions), except "</s>", "<EOT>" and their like, which are ordinary text in some vocabularies: "</s>" is
+ * one token of Qwen's, and it is HTML. */
 #include "text/text_int.h"
 
 #include <string.h>

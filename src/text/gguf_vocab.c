@@ -1,11 +1,12 @@
 /* A tokenizer from GGUF metadata: models `gpt2` (byte-level BPE), `llama` (SentencePiece BPE) and `gemma4` (BPE over
  * characters).  The others (t5, bert, rwkv, plamo2, whitespace) are refused by name.
  *
- * A GGUF file does not carry a normaliser.  NFC is applied for the pre-tokenizers qwen2, qwen35, command-r and olmo, as the
- * families' own tokenizers do (llama.cpp does not).  An unknown or missing pre-tokenizer is warned about and llama.cpp's default taken.
+ * A GGUF file does not carry a normaliser.  NFC is applied for the pre-tokenizers qwen2, qwen35, command-r and olmo, as
+ * the families' own tokenizers do (llama.cpp does not).  An unknown or missing pre-tokenizer is warned about and
+ * llama.cpp's default taken.
  *
- * Ids that are missing are not invented, with one exception: a `llama` vocabulary whose tokens 0, 1 and 2 are of the right
- * kind has the unknown token, BOS and EOS there, as the format's definition says. */
+ * Ids that are missing are not invented, with one exception: a `llama` vocabulary whose tokens 0, 1 and 2 are of the
+ * right kind has the unknown token, BOS and EOS there, as the format's definition says. */
 #include "text/text_int.h"
 
 #include <math.h>
@@ -101,8 +102,8 @@ static sl_status find_arrays(reader *r)
     if (r->t->bpe == SL_BPE_SCORES && !r->scores) return wrong(r, KEY("scores"), "is missing");
     if (r->t->bpe == SL_BPE_RANKS && !r->merges) return wrong(r, KEY("merges"), "is missing");
     if (r->n_rows && r->n_rows < r->n)
-        sl_warn(r->log, "%s: %u tokens, but the model has %u rows for them: tokens %u and up are never produced", r->path,
-                r->n, r->n_rows, r->n_rows);
+        sl_warn(r->log, "%s: %u tokens, but the model has %u rows for them: tokens %u and up are never produced",
+                r->path, r->n, r->n_rows, r->n_rows);
     return SL_OK;
 }
 
@@ -146,16 +147,18 @@ static sl_status read_pre(reader *r)
     if (r->form != SL_FORM_BYTES) return SL_OK;
     if (!sl_store_meta_string(r->store, KEY("pre"), &p, &n, &bad)) {
         if (bad.code) return wrong(r, KEY("pre"), "is no string");
-        sl_warn(r->log, "%s: %s is missing: the 'default' pre-tokenizer is assumed, which is wrong for most models", r->path,
-                KEY("pre"));
+        sl_warn(r->log, "%s: %s is missing: the 'default' pre-tokenizer is assumed, which is wrong for most models",
+                r->path, KEY("pre"));
         return SL_OK;
     }
     const sl_pre *pre = sl_pre_find(p, n);
     if (pre)
         r->pre = pre;
     else
-        sl_warn(r->log, "%s: %s is '%.*s', which is not known: the 'default' pre-tokenizer is assumed, which is wrong for "
-                        "most models", r->path, KEY("pre"), (int)(n < 40 ? n : 40), p);
+        sl_warn(r->log,
+                "%s: %s is '%.*s', which is not known: the 'default' pre-tokenizer is assumed, which is wrong for "
+                "most models",
+                r->path, KEY("pre"), (int)(n < 40 ? n : 40), p);
     return SL_OK;
 }
 
@@ -238,7 +241,8 @@ static sl_status fill_tokens(reader *r)
     for (uint32_t i = 0; rc == SL_OK && i < r->n; i++) {
         const char *p;
         size_t n;
-        if (!sl_meta_string_next(r->tokens, &pos, &p, &n)) return wrong(r, KEY("tokens"), "ends in the middle of a string");
+        if (!sl_meta_string_next(r->tokens, &pos, &p, &n))
+            return wrong(r, KEY("tokens"), "ends in the middle of a string");
         rc = add_token(r, i, p, n);
     }
     if (rc != SL_OK) return rc;
@@ -333,6 +337,7 @@ static sl_status fill_pipeline(reader *r)
         if (!t->norm[0].to) return sl_fail(r->err, SL_ERR_NOMEM, "%s: no memory for a tokenizer", r->path);
         t->n_norm = 1;
     }
+    t->fuse_unk = t->bpe == SL_BPE_SCORES; /* as SentencePiece writes them */
     t->newlines_whole = r->is_gemma4;
     return rc == SL_OK && r->is_gemma4 ? add_split(r, "[^\\n]+|[\\n]+") : rc;
 }
@@ -342,7 +347,8 @@ static sl_status fill_pipeline(reader *r)
 /* The format's default for `llama` vocabularies, where the token there is of the right kind. */
 static void assume_id(const reader *r, const char *key, int64_t *id, uint32_t standard)
 {
-    if (*id >= 0 || r->t->bpe != SL_BPE_SCORES || standard >= r->t->vocab.n_usable || sl_store_meta(r->store, key)) return;
+    if (*id >= 0 || r->t->bpe != SL_BPE_SCORES || standard >= r->t->vocab.n_usable || sl_store_meta(r->store, key))
+        return;
     unsigned type = sl_vocab_type(&r->t->vocab, standard);
     if (type != SL_TOK_CONTROL && type != SL_TOK_UNKNOWN) return;
     size_t n;
@@ -363,9 +369,11 @@ static sl_status fill_affixes(reader *r)
     t->bos = (int32_t)r->bos;
     t->unk = (int32_t)r->unk;
     if (add_bos && r->bos < 0)
-        sl_warn(r->log, "%s: BOS should be added, but no usable %s is given: none is added", r->path, KEY("bos_token_id"));
+        sl_warn(r->log, "%s: BOS should be added, but no usable %s is given: none is added", r->path,
+                KEY("bos_token_id"));
     if (add_eos && r->eos < 0)
-        sl_warn(r->log, "%s: EOS should be added, but no usable %s is given: none is added", r->path, KEY("eos_token_id"));
+        sl_warn(r->log, "%s: EOS should be added, but no usable %s is given: none is added", r->path,
+                KEY("eos_token_id"));
     if (add_bos && r->bos >= 0) t->before[t->n_before++] = (int32_t)r->bos;
     if (add_eos && r->eos >= 0) t->after[t->n_after++] = (int32_t)r->eos;
     return SL_OK;
@@ -387,7 +395,8 @@ static sl_status fill_ends(reader *r)
     return SL_OK;
 }
 
-sl_status sl_tokenizer_from_gguf(sl_tokenizer *t, const sl_store *store, uint32_t n_rows, const sl_log *log, sl_err *err)
+sl_status sl_tokenizer_from_gguf(sl_tokenizer *t, const sl_store *store, uint32_t n_rows, const sl_log *log,
+                                 sl_err *err)
 {
     reader r = {.t = t, .store = store, .path = sl_store_path(store), .log = log, .err = err, .n_rows = n_rows};
     sl_status rc;

@@ -1,6 +1,6 @@
-/* The components of a tokenizer.json: normalizer, pre_tokenizer, decoder, post_processor.  They are small and come here as
- * trees (the vocabulary never is one).  What is supported is what the tables below name; anything else is refused by its
- * name, because a component that is passed over gives wrong tokens without a sign of it. */
+/* The components of a tokenizer.json: normalizer, pre_tokenizer, decoder, post_processor.  They are small and come here
+ * as trees (the vocabulary never is one).  What is supported is what the tables below name; anything else is refused by
+ * its name, because a component that is passed over gives wrong tokens without a sign of it. */
 #include "text/text_int.h"
 
 #include <string.h>
@@ -8,10 +8,10 @@
 typedef struct {
     sl_tokenizer *t;
     const char *file;
-    const char *role;     /* "normalizer", ... for messages */
-    const char *list_key; /* of a Sequence */
+    const char *role;                    /* "normalizer", ... for messages */
+    const char *list_key;                /* of a Sequence */
     bool seen_byte_level, seen_low_line; /* pre_tokenizer, normalizer: how the vocabulary's strings are made */
-    bool other_splits;    /* a split that is not on a literal space */
+    bool other_splits;                   /* a split that is not on a literal space */
     sl_text_form form;
     sl_err *err;
 } parts;
@@ -84,7 +84,8 @@ static sl_status read_pattern(const parts *p, const sl_json *v, const char **tex
     const sl_json *pattern = sl_json_get(v, "pattern"), *s = sl_json_get(pattern, "String");
     *is_regex = s == NULL;
     *text = sl_json_string(s ? s : sl_json_get(pattern, "Regex"), n);
-    return *text ? SL_OK : sl_fail(p->err, SL_ERR_FORMAT, "%s: a %s has a pattern without String or Regex", p->file, p->role);
+    return *text ? SL_OK
+                 : sl_fail(p->err, SL_ERR_FORMAT, "%s: a %s has a pattern without String or Regex", p->file, p->role);
 }
 
 /* ---- normalizer ---- */
@@ -127,8 +128,11 @@ static sl_status norm_nfkd(parts *p, const sl_json *v)
 static sl_status norm_strip(parts *p, const sl_json *v)
 {
     sl_norm_step *s;
-    return add_norm(p, &(sl_norm_step){.kind = SL_NORM_STRIP, .left = flag(v, "strip_left", true),
-                                       .right = flag(v, "strip_right", true)}, &s);
+    return add_norm(p,
+                    &(sl_norm_step){.kind = SL_NORM_STRIP,
+                                    .left = flag(v, "strip_left", true),
+                                    .right = flag(v, "strip_right", true)},
+                    &s);
 }
 
 /* Gives a step its replacement (a copy). */
@@ -245,7 +249,8 @@ static sl_status pre_split(parts *p, const sl_json *v)
     sl_buf quoted;
     sl_buf_init(&quoted, 2 * n);
     quote(&quoted, text, n);
-    rc = quoted.failed ? no_memory(p) : add_regex(p, n ? quoted.data : "", quoted.len, behavior, flag(v, "invert", false));
+    rc = quoted.failed ? no_memory(p)
+                       : add_regex(p, n ? quoted.data : "", quoted.len, behavior, flag(v, "invert", false));
     sl_buf_free(&quoted);
     return rc;
 }
@@ -268,10 +273,11 @@ static sl_status pre_whitespace_split(parts *p, const sl_json *v)
     return add_own(p, "\\s", SL_REMOVED, false);
 }
 
+#define RUST_WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200C}\\x{200D}"
 static sl_status pre_whitespace(parts *p, const sl_json *v)
 {
-    (void)v;
-    return add_own(p, "\\w+|[^\\w\\s]+", SL_REMOVED, true);
+    (void)v; /* \w+|[^\w\s]+ with the \w of Rust's regex crate, not Oniguruma's */
+    return add_own(p, "[" RUST_WORD "]+|[^" RUST_WORD "\\s]+", SL_REMOVED, true);
 }
 
 /* Older files have add_prefix_space instead of prepend_scheme. */
@@ -296,15 +302,15 @@ static sl_status pre_metaspace(parts *p, const sl_json *v)
     sl_split_step step = {.kind = SL_SPLIT_METASPACE, .cut = flag(v, "split", true)}, *s;
     sl_status rc = read_prepend(p, v, &step.prepend);
     if (rc != SL_OK) return rc;
-    if (!text_is(sl_json_get(v, "replacement"), SL_LOW_LINE)) return refuse(p, "Metaspace with a replacement that is not U+2581");
+    if (!text_is(sl_json_get(v, "replacement"), SL_LOW_LINE))
+        return refuse(p, "Metaspace with a replacement that is not U+2581");
     p->seen_low_line = p->other_splits = true;
     return add_split(p, &step, &s);
 }
 
 static const part_row pre_tokenizers[] = {
-    {"ByteLevel", pre_byte_level},     {"Split", pre_split},
-    {"Digits", pre_digits},            {"Punctuation", pre_punctuation},
-    {"Metaspace", pre_metaspace},      {"WhitespaceSplit", pre_whitespace_split},
+    {"ByteLevel", pre_byte_level},    {"Split", pre_split},         {"Digits", pre_digits},
+    {"Punctuation", pre_punctuation}, {"Metaspace", pre_metaspace}, {"WhitespaceSplit", pre_whitespace_split},
     {"Whitespace", pre_whitespace},
 };
 
@@ -370,8 +376,9 @@ static sl_status see_low_line(parts *p, const sl_json *v)
 sl_status sl_hf_form(const sl_hf_parts *h, sl_text_form *form, sl_err *err)
 {
     static const part_row pre[] = {
-        {"ByteLevel", see_byte_level}, {"Split", pass_over},          {"Digits", pass_over},     {"Punctuation", pass_over},
-        {"Metaspace", pass_over},      {"WhitespaceSplit", pass_over}, {"Whitespace", pass_over},
+        {"ByteLevel", see_byte_level}, {"Split", pass_over},     {"Digits", pass_over},
+        {"Punctuation", pass_over},    {"Metaspace", pass_over}, {"WhitespaceSplit", pass_over},
+        {"Whitespace", pass_over},
     };
     static const part_row dec[] = {
         {"ByteLevel", pass_over}, {"Replace", see_low_line}, {"ByteFallback", pass_over},
@@ -388,20 +395,22 @@ sl_status sl_hf_form(const sl_hf_parts *h, sl_text_form *form, sl_err *err)
 
 /* In the form SPACED a space and U+2581 are the same from the first merge on: a final "space -> U+2581" followed by
  * nothing but splits on spaces (which then find none) is left out. */
-static void leave_out_low_lines(sl_tokenizer *t, const parts *p)
+static bool leave_out_low_lines(sl_tokenizer *t, const parts *p)
 {
     sl_norm_step *last = t->n_norm ? &t->norm[t->n_norm - 1] : NULL;
-    if (p->form != SL_FORM_SPACED || p->other_splits || !last || last->kind != SL_NORM_REPLACE) return;
-    if (last->n_from != 1 || *last->from != ' ' || last->n_to != 3 || memcmp(last->to, SL_LOW_LINE, 3) != 0) return;
+    if (p->form != SL_FORM_SPACED || p->other_splits || !last || last->kind != SL_NORM_REPLACE) return false;
+    if (last->n_from != 1 || *last->from != ' ' || last->n_to != 3 || memcmp(last->to, SL_LOW_LINE, 3) != 0)
+        return false;
     sl_free(last->from);
     sl_free(last->to);
     *last = (sl_norm_step){0};
     t->n_norm--;
     while (t->n_split)
         sl_regex_close(t->split[--t->n_split].re);
+    return true;
 }
 
-sl_status sl_hf_pipelines(sl_tokenizer *t, const sl_hf_parts *h, sl_err *err)
+sl_status sl_hf_pipelines(sl_tokenizer *t, const sl_hf_parts *h, bool *spaced, sl_err *err)
 {
     parts p = {.t = t, .file = h->file, .role = "normalizer", .list_key = "normalizers", .err = err};
     sl_status rc = sl_hf_form(h, &p.form, err);
@@ -415,7 +424,7 @@ sl_status sl_hf_pipelines(sl_tokenizer *t, const sl_hf_parts *h, sl_err *err)
     if (rc != SL_OK) return rc;
     if (p.form == SL_FORM_SPACED && !p.seen_low_line)
         return refuse(&p, "that writes U+2581 as a space, while neither normalizer nor pre_tokenizer makes them,");
-    leave_out_low_lines(t, &p);
+    *spaced = leave_out_low_lines(t, &p);
     return SL_OK;
 }
 
@@ -438,7 +447,8 @@ static sl_status add_special(const parts *p, const sl_json *template, const sl_j
     const char *key = sl_json_string(name, NULL);
     const sl_json *ids = key ? sl_json_get(sl_json_get(sl_json_get(template, "special_tokens"), key), "ids") : NULL;
     if (!sl_json_is_array(ids))
-        return sl_fail(p->err, SL_ERR_FORMAT, "%s: TemplateProcessing names a token that its special_tokens lack", p->file);
+        return sl_fail(p->err, SL_ERR_FORMAT, "%s: TemplateProcessing names a token that its special_tokens lack",
+                       p->file);
     for (size_t i = 0; i < sl_json_count(ids); i++) {
         sl_status rc = behind ? add_affix(p, t->after, &t->n_after, sl_json_at(ids, i))
                               : add_affix(p, t->before, &t->n_before, sl_json_at(ids, i));

@@ -40,7 +40,8 @@ void sl_hf_names_close(sl_hf_names *x)
 sl_status sl_hf_bad_json(const sl_json_reader *r, const char *file, sl_err *err)
 {
     if (r->str.failed) return sl_fail(err, SL_ERR_NOMEM, "%s: no memory for a string", file);
-    return sl_fail(err, SL_ERR_FORMAT, "%s: %s, at byte %zu", file, r->error ? r->error : "not what is expected here", r->pos);
+    return sl_fail(err, SL_ERR_FORMAT, "%s: %s, at byte %zu", file, r->error ? r->error : "not what is expected here",
+                   r->pos);
 }
 
 /* ---- one added token ---- */
@@ -86,7 +87,8 @@ static bool read_member(sl_json_reader *r, sl_hf_named *row, sl_buf *content, bo
         return true;
     }
     if (!key_is(r, "id")) return sl_json_skip(r);
-    if (sl_json_read(r) != SL_JSON_NUMBER || !r->is_int || r->integer < 0 || r->integer >= SL_TOK_MAX_VOCAB) return false;
+    if (sl_json_read(r) != SL_JSON_NUMBER || !r->is_int || r->integer < 0 || r->integer >= SL_TOK_MAX_VOCAB)
+        return false;
     row->id = (uint32_t)r->integer;
     return true;
 }
@@ -105,7 +107,8 @@ sl_status sl_hf_read_added(sl_hf_names *x, sl_json_reader *r, uint32_t id, const
     if (!ok || ev != SL_JSON_OBJECT_END)
         rc = sl_hf_bad_json(r, file, err);
     else if (content.failed)
-        rc = sl_fail(err, SL_ERR_FORMAT, "%s: added token %u has more than %d bytes", file, row.id, SL_TOK_MAX_TOKEN_BYTES);
+        rc = sl_fail(err, SL_ERR_FORMAT, "%s: added token %u has more than %d bytes", file, row.id,
+                     SL_TOK_MAX_TOKEN_BYTES);
     else if (row.id == SL_NO_ID)
         rc = sl_fail(err, SL_ERR_FORMAT, "%s: an added token has no id", file);
     else
@@ -171,8 +174,8 @@ static sl_status read_decoder(config *c)
             id = d < 10 && id < SL_TOK_MAX_VOCAB ? id * 10 + d : SL_TOK_MAX_VOCAB;
         }
         if (id >= SL_TOK_MAX_VOCAB || c->r.str.len == 0)
-            return sl_fail(c->err, SL_ERR_FORMAT, "%s: added_tokens_decoder has a key that is no id from 0 to %d", c->file,
-                           SL_TOK_MAX_VOCAB - 1);
+            return sl_fail(c->err, SL_ERR_FORMAT, "%s: added_tokens_decoder has a key that is no id from 0 to %d",
+                           c->file, SL_TOK_MAX_VOCAB - 1);
         if (sl_json_read(&c->r) != SL_JSON_OBJECT) return sl_hf_bad_json(&c->r, c->file, c->err);
         rc = sl_hf_read_added(c->names, &c->r, id, c->file, c->err);
     }
@@ -183,7 +186,8 @@ static sl_status read_switch(config *c, int *out)
 {
     sl_json_event ev = sl_json_read(&c->r);
     if (ev == SL_JSON_TRUE || ev == SL_JSON_FALSE) *out = ev == SL_JSON_TRUE;
-    return ev == SL_JSON_TRUE || ev == SL_JSON_FALSE || ev == SL_JSON_NULL ? SL_OK : sl_hf_bad_json(&c->r, c->file, c->err);
+    return ev == SL_JSON_TRUE || ev == SL_JSON_FALSE || ev == SL_JSON_NULL ? SL_OK
+                                                                           : sl_hf_bad_json(&c->r, c->file, c->err);
 }
 
 static sl_status read_key(config *c)
@@ -230,7 +234,6 @@ sl_status sl_hf_read_config(sl_hf_names *x, sl_hf_settings *out, const char *dir
     size_t n = 0;
     sl_file_info info;
     sl_err absent = {0};
-    *out = (sl_hf_settings){-1, -1};
     if (!path) return sl_fail(err, SL_ERR_NOMEM, "%s: no memory for a file name", dir);
     sl_status rc = SL_OK;
     if (sl_file_stat(path, &info, &absent) == SL_OK || absent.os_errno != ENOENT) {

@@ -1,10 +1,11 @@
 /* A tokenizer from tokenizer.json (model BPE), tokenizer_config.json and generation_config.json.
  *
  * The file reaches tens of MB and is read by events, never as a tree: one pass notes where its parts are, then the
- * vocabulary is indexed by id, stored in the order of ids, and the merges follow.  Only the small components become trees.
+ * vocabulary is indexed by id, stored in the order of ids, and the merges follow.  Only the small components become
+ * trees.
  *
- * As in `transformers`: added tokens come from both files, tokens named in tokenizer_config.json are control tokens, and
- * add_bos_token / add_eos_token, where given, count more than the post_processor. */
+ * As in `transformers`: added tokens come from both files, tokens named in tokenizer_config.json are control tokens,
+ * and add_bos_token / add_eos_token, where given, count more than the post_processor. */
 #include "text/text_int.h"
 
 #include "os/io.h"
@@ -22,12 +23,12 @@ typedef struct {
 } stretch;
 
 typedef struct {
-    sl_tokenizer *t;
+    sl_tokenizer *t; /* RANKS is the kind of a zeroed one */
     const sl_log *log;
     sl_err *err;
     const char *dir;
-    char *file; /* path of tokenizer.json */
-    char *text;
+    const char *file; /* tokenizer.json */
+    const char *text;
     size_t n_text;
     stretch normalizer, pre_tokenizer, post_processor, decoder, vocab, merges;
     bool is_bpe;
@@ -36,11 +37,12 @@ typedef struct {
     sl_hf_names names;
     sl_hf_settings settings;
     uint32_t n, n_rows;
-    uint32_t *key_at;   /* [n]: where in text the key with this id begins; NOWHERE: none */
+    uint32_t *key_at; /* [n]: where in text the key with this id begins; NOWHERE: none */
     uint32_t cap_key;
     uint32_t *added_at; /* [n]: row of names with this id */
     size_t text_bytes;  /* of all tokens */
     bool starts[256];   /* first bytes of tokens named by text alone */
+    bool spaced;        /* normalised text has spaces for U+2581 */
     int64_t eos;
 } reader;
 
@@ -173,8 +175,8 @@ static sl_status parse_part(reader *r, stretch s, unsigned i, const sl_json **ou
 {
     if (!s.from) return SL_OK;
     if (s.to - s.from > MAX_PART_BYTES)
-        return sl_fail(r->err, SL_ERR_UNSUPPORTED, "%s: a component of %zu bytes, the limit is %d", r->file, s.to - s.from,
-                       MAX_PART_BYTES);
+        return sl_fail(r->err, SL_ERR_UNSUPPORTED, "%s: a component of %zu bytes, the limit is %d", r->file,
+                       s.to - s.from, MAX_PART_BYTES);
     sl_status rc = sl_json_parse(&r->trees[i], r->file, r->text + s.from, s.to - s.from, r->err);
     if (rc == SL_OK && sl_json_is_object(r->trees[i])) *out = r->trees[i];
     return rc;
@@ -272,7 +274,8 @@ static sl_status index_added(reader *r)
         const sl_hf_named *a = &r->names.rows[i];
         if (a->id != SL_NO_ID && r->added_at[a->id] == NOWHERE) r->added_at[a->id] = i;
     }
-    if (r->text_bytes > UINT32_MAX) return sl_fail(r->err, SL_ERR_FORMAT, "%s: vocab has more than 4 GB of text", r->file);
+    if (r->text_bytes > UINT32_MAX)
+        return sl_fail(r->err, SL_ERR_FORMAT, "%s: vocab has more than 4 GB of text", r->file);
     return SL_OK;
 }
 
@@ -358,11 +361,11 @@ static sl_status fill_vocab(reader *r, sl_text_form form)
 {
     sl_tokenizer *t = r->t;
     if (r->n_rows && r->n_rows < r->n)
-        sl_warn(r->log, "%s: %u tokens, but the model has %u rows for them: tokens %u and up are never produced", r->file,
-                r->n, r->n_rows, r->n_rows);
+        sl_warn(r->log, "%s: %u tokens, but the model has %u rows for them: tokens %u and up are never produced",
+                r->file, r->n, r->n_rows, r->n_rows);
     sl_status rc = sl_vocab_open(&t->vocab, form, r->n, r->n_rows, r->text_bytes, r->err);
     if (rc == SL_OK) rc = sl_special_open(&t->special, r->names.n, false, r->err);
-    if (rc == SL_OK) rc = sl_special_open(&t->special_normalized, 4, false, r->err);
+    if (rc == SL_OK) rc = sl_special_open(&t->special_normalized, 4, r->spaced, r->err);
     for (uint32_t id = 0; rc == SL_OK && id < r->n; id++)
         rc = add_any(r, id);
     if (rc != SL_OK) return rc;
@@ -446,7 +449,7 @@ static sl_status fill_affixes(reader *r)
     if (r->settings.add_bos >= 0 || r->settings.add_eos >= 0) {
         t->n_before = t->n_after = 0;
         if (r->settings.add_bos == 1 && t->bos < 0)
-            sl_warn(r->log, "%s: BOS should be added, but no usable bos_token is named: none is added", r->dir);
+            sl_warn(r->log, "%s: BOS should be added, but no usable bos_token is named: none is added", r->file);
         if (r->settings.add_bos == 1 && t->bos >= 0) t->before[t->n_before++] = t->bos;
         if (r->settings.add_eos == 1 && r->eos >= 0) t->after[t->n_after++] = (int32_t)r->eos;
     }
@@ -476,37 +479,62 @@ static void fill_ends(reader *r, const sl_store *store)
 
 /* ---- all of it ---- */
 
-static sl_status load(reader *r, const sl_store *store)
+/* With text in place; dir NULL: nothing but the text is read. */
+static sl_status load(reader *r)
 {
     sl_text_form form = SL_FORM_PLAIN;
     sl_status rc;
-    if ((rc = sl_file_read_all(r->file, MAX_FILE_BYTES, &r->text, &r->n_text, r->err)) != SL_OK) return rc;
+    r->settings = (sl_hf_settings){-1, -1};
     if ((rc = scan(r)) != SL_OK) return rc;
-    if ((rc = sl_hf_read_config(&r->names, &r->settings, r->dir, r->err)) != SL_OK) return rc;
+    if (r->dir && (rc = sl_hf_read_config(&r->names, &r->settings, r->dir, r->err)) != SL_OK) return rc;
     if ((rc = parse_parts(r)) != SL_OK) return rc;
     if ((rc = sl_hf_form(&r->parts, &form, r->err)) != SL_OK) return rc;
-    if ((rc = sl_hf_pipelines(r->t, &r->parts, r->err)) != SL_OK) return rc;
+    if ((rc = sl_hf_pipelines(r->t, &r->parts, &r->spaced, r->err)) != SL_OK) return rc;
     if ((rc = index_vocab(r)) != SL_OK) return rc;
     if ((rc = index_added(r)) != SL_OK) return rc;
     if ((rc = fill_vocab(r, form)) != SL_OK) return rc;
     if ((rc = fill_merges(r)) != SL_OK) return rc;
-    if ((rc = fill_affixes(r)) != SL_OK) return rc;
-    fill_ends(r, store);
-    return SL_OK;
+    return fill_affixes(r);
+}
+
+static void reader_close(reader *r)
+{
+    for (size_t i = 0; i < sizeof r->trees / sizeof r->trees[0]; i++)
+        sl_json_free(r->trees[i]);
+    sl_hf_names_close(&r->names);
+    sl_free(r->key_at);
+    sl_free(r->added_at);
 }
 
 sl_status sl_tokenizer_from_hf(sl_tokenizer *t, const sl_store *store, uint32_t n_rows, const sl_log *log, sl_err *err)
 {
     reader r = {.t = t, .log = log, .err = err, .dir = sl_store_path(store), .n_rows = n_rows, .eos = -1};
-    t->bpe = SL_BPE_RANKS;
-    r.file = sl_hf_path(r.dir, "tokenizer.json");
-    sl_status rc = r.file ? load(&r, store) : sl_fail(err, SL_ERR_NOMEM, "%s: no memory for a file name", r.dir);
-    for (size_t i = 0; i < 4; i++)
-        sl_json_free(r.trees[i]);
-    sl_hf_names_close(&r.names);
-    sl_free(r.key_at);
-    sl_free(r.added_at);
-    sl_free(r.text);
-    sl_free(r.file);
+    char *text = NULL, *file = sl_hf_path(r.dir, "tokenizer.json");
+    if (!file) return sl_fail(err, SL_ERR_NOMEM, "%s: no memory for a file name", r.dir);
+    r.file = file;
+    sl_status rc = sl_file_read_all(file, MAX_FILE_BYTES, &text, &r.n_text, err);
+    r.text = text;
+    if (rc == SL_OK) rc = load(&r);
+    if (rc == SL_OK) fill_ends(&r, store);
+    reader_close(&r);
+    sl_free(text);
+    sl_free(file);
     return rc;
+}
+
+sl_status sl_tokenizer_parse_json(sl_tokenizer **out, const char *name, const char *json, size_t n_bytes, sl_err *err)
+{
+    sl_tokenizer *t = sl_calloc(1, sizeof *t);
+    if (!t) return sl_fail(err, SL_ERR_NOMEM, "%s: no memory for a tokenizer", name);
+    reader r = {.t = t, .err = err, .file = name, .text = json, .n_text = n_bytes, .eos = -1};
+    t->unk = t->bos = -1;
+    sl_status rc = load(&r);
+    if (rc == SL_OK) sl_tokenizer_mark_known_ends(t);
+    reader_close(&r);
+    if (rc != SL_OK) {
+        sl_tokenizer_close(t);
+        return rc;
+    }
+    *out = t;
+    return SL_OK;
 }

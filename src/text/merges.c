@@ -1,5 +1,5 @@
-/* The merge table of a BPE with ranks: 12 bytes a merge, grouped by the left token, found by binary search.  A hash table
- * over pairs would take half as much again, and half a million merges are common.
+/* The merge table of a BPE with ranks: 8 bytes a merge, grouped by the left token, found by binary search.  A hash
+ * table over pairs would take twice as much, and half a million merges are common.
  *
  * A merge whose parts or result are no (mergeable) token is left out and counted: it could never matter, or the file
  * means something this program does not know; the caller warns. */
@@ -86,11 +86,17 @@ static void place_by_left(const sl_merge_list *l, const uint32_t *order, sl_merg
     begin_of_groups(m->first, n_token);
     for (uint32_t k = 0; k < l->n; k++) {
         const struct sl_merge_raw *r = &l->raw[order[k]];
-        m->rows[m->first[r->left]++] = (sl_merge){r->right, order[k], r->id};
+        m->rows[m->first[r->left]++] =
+            (uint64_t)r->right << (64 - m->id_bits) | (uint64_t)r->id << (64 - 2 * m->id_bits) | order[k];
     }
     /* first[left] now is where the next group begins: move it back by one group. */
     memmove(m->first + 1, m->first, (size_t)n_token * sizeof *m->first);
     m->first[0] = 0;
+}
+
+static uint32_t right_of(const sl_merges *m, uint64_t row)
+{
+    return (uint32_t)(row >> (64 - m->id_bits));
 }
 
 /* Of a pair that is listed twice the first (lower) rank stays. */
@@ -100,7 +106,7 @@ static void drop_doubles(sl_merges *m, uint32_t n_token)
     for (uint32_t left = 0; left < n_token; left++) {
         uint32_t from = m->first[left], to = m->first[left + 1], begin = out;
         for (uint32_t i = from; i < to; i++)
-            if (out == begin || m->rows[out - 1].right != m->rows[i].right) m->rows[out++] = m->rows[i];
+            if (out == begin || right_of(m, m->rows[out - 1]) != right_of(m, m->rows[i])) m->rows[out++] = m->rows[i];
         m->first[left] = begin;
     }
     m->first[n_token] = m->n = out;
@@ -110,6 +116,14 @@ sl_status sl_merge_list_finish(sl_merge_list *l, sl_merges *out, const sl_vocab 
 {
     uint32_t n_token = v->n, *order = sl_malloc((size_t)l->n * sizeof *order);
     out->n = l->n;
+    out->id_bits = 1;
+    while (n_token >> out->id_bits)
+        out->id_bits++;
+    if ((uint64_t)l->n >> (64 - 2 * out->id_bits)) {
+        sl_free(order);
+        return sl_fail(err, SL_ERR_FORMAT, "%u merges, the limit for %u tokens is %llu", l->n, n_token,
+                       (1ull << (64 - 2 * out->id_bits)) - 1);
+    }
     out->first = sl_malloc(((size_t)n_token + 1) * sizeof *out->first);
     out->rows = sl_malloc((size_t)l->n * sizeof *out->rows);
     bool ok = order && out->first && out->rows;
@@ -129,15 +143,19 @@ void sl_merges_close(sl_merges *m)
     *m = (sl_merges){0};
 }
 
-const sl_merge *sl_merges_find(const sl_merges *m, uint32_t left, uint32_t right)
+bool sl_merges_find(const sl_merges *m, uint32_t left, uint32_t right, uint32_t *rank, uint32_t *id)
 {
-    uint32_t lo = m->first[left], hi = m->first[left + 1];
+    uint32_t lo = m->first[left], end = m->first[left + 1], hi = end;
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
-        if (m->rows[mid].right < right)
+        if (right_of(m, m->rows[mid]) < right)
             lo = mid + 1;
         else
             hi = mid;
     }
-    return lo < m->first[left + 1] && m->rows[lo].right == right ? &m->rows[lo] : NULL;
+    if (lo == end || right_of(m, m->rows[lo]) != right) return false;
+    unsigned rank_bits = 64 - 2 * m->id_bits;
+    *rank = (uint32_t)(m->rows[lo] & ((1ull << rank_bits) - 1));
+    *id = (uint32_t)(m->rows[lo] >> rank_bits) & ((1u << m->id_bits) - 1);
+    return true;
 }

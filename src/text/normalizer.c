@@ -1,8 +1,8 @@
 /* Rewriting a text before it is cut: Unicode normal forms, replacements, a prefix, stripped ends.
  *
- * Decomposition and composition are utf8proc's tables and composer; the ordering of combining marks between them is done
- * here, by a stable counting sort: utf8proc's own is quadratic in the length of a run of marks, and a run may be the
- * whole text. */
+ * Decomposition and composition are utf8proc's tables and composer; the ordering of combining marks between them is
+ * done here, by a stable counting sort: utf8proc's own is quadratic in the length of a run of marks, and a run may be
+ * the whole text. */
 #include "text/text_int.h"
 
 #include <string.h>
@@ -103,7 +103,8 @@ sl_status sl_normalize_unicode(sl_buf *out, const char *text, size_t n_bytes, sl
     } else {
         ok = decompose(&p, text, n_bytes, options) && order_marks(&p);
         if (ok && (form == SL_NFC || form == SL_NFKC)) {
-            utf8proc_ssize_t n = utf8proc_normalize_utf32(p.cps, (utf8proc_ssize_t)p.n, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+            utf8proc_ssize_t n =
+                utf8proc_normalize_utf32(p.cps, (utf8proc_ssize_t)p.n, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
             p.n = n < 0 ? 0 : (size_t)n;
         }
         if (ok) write_points(out, &p);
@@ -163,10 +164,17 @@ static sl_status run_step(sl_buf *out, const sl_norm_step *s, sl_matcher *m, con
 {
     bool ok = true;
     switch (s->kind) {
-    case SL_NORM_UNICODE: return sl_normalize_unicode(out, text, n, s->form, err);
-    case SL_NORM_REPLACE: replace(out, s, text, n); break;
-    case SL_NORM_REGEX: ok = replace_regex(out, s, m, text, n); break;
-    case SL_NORM_STRIP: strip(out, s, text, n); break;
+    case SL_NORM_UNICODE:
+        return sl_normalize_unicode(out, text, n, s->form, err);
+    case SL_NORM_REPLACE:
+        replace(out, s, text, n);
+        break;
+    case SL_NORM_REGEX:
+        ok = replace_regex(out, s, m, text, n);
+        break;
+    case SL_NORM_STRIP:
+        strip(out, s, text, n);
+        break;
     case SL_NORM_PREPEND:
         if (n) sl_buf_add(out, s->to, s->n_to);
         sl_buf_add(out, text, n);

@@ -3,39 +3,40 @@
  * what the one before left.  Three look at digits from the right, for which a pattern is quadratic: they are steps of
  * the splitter instead.
  *
- * Where the original and llama.cpp differ (letter case beyond ASCII in O200K and TEKKEN, possessive quantifiers, NFC for
- * Qwen) the original is followed.  NFC is applied for names that stand for one family whose tokenizer.json asks for it. */
+ * Where the original and llama.cpp differ (letter case beyond ASCII in O200K and TEKKEN, possessive quantifiers, NFC
+ * for Qwen) the original is followed.  NFC is applied for names that stand for one family whose tokenizer.json asks for
+ * it. */
 #include "text/text_int.h"
 
 #include <string.h>
 
-#define C "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define C     "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
 /* The same without Han: what is left of all categories when the others are taken away. */
 #define UPPER_NO_HAN "[^\\p{Ll}\\p{N}\\p{P}\\p{S}\\p{Z}\\p{C}\\p{Han}]"
 #define LOWER_NO_HAN "[^\\p{Lu}\\p{Lt}\\p{N}\\p{P}\\p{S}\\p{Z}\\p{C}\\p{Han}]"
-#define HEAD "[^\\r\\n\\p{L}\\p{N}]?"
-#define BLANKS "|\\s+(?!\\S)|\\s+"
-#define LINES "|\\s*[\\r\\n]+" BLANKS
-#define SIGNS "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"
-#define SIGNS_SLASH "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*"
+#define HEAD         "[^\\r\\n\\p{L}\\p{N}]?"
+#define BLANKS       "|\\s+(?!\\S)|\\s+"
+#define LINES        "|\\s*[\\r\\n]+" BLANKS
+#define SIGNS        "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"
+#define SIGNS_SLASH  "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*"
 
-#define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+" BLANKS
+#define GPT2   "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+" BLANKS
 #define LLAMA3 C "|" HEAD "\\p{L}+|\\p{N}{1,3}" SIGNS LINES
-#define QWEN2 C "|" HEAD "\\p{L}+|\\p{N}" SIGNS LINES
+#define QWEN2  C "|" HEAD "\\p{L}+|\\p{N}" SIGNS LINES
 #define QWEN35 C "|" HEAD "[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*" LINES
-#define O200K HEAD UPPER "*" LOWER "+" C "?|" HEAD UPPER "+" LOWER "*" C "?|\\p{N}{1,3}" SIGNS_SLASH LINES
+#define O200K  HEAD UPPER "*" LOWER "+" C "?|" HEAD UPPER "+" LOWER "*" C "?|\\p{N}{1,3}" SIGNS_SLASH LINES
 #define TEKKEN HEAD UPPER "*" LOWER "+|" HEAD UPPER "+" LOWER "*|\\p{N}" SIGNS_SLASH LINES
-#define YOUTU HEAD UPPER "*" LOWER "+" C "?|" HEAD UPPER "+" LOWER "*" C "?|\\p{N}" SIGNS_SLASH LINES
+#define YOUTU  HEAD UPPER "*" LOWER "+" C "?|" HEAD UPPER "+" LOWER "*" C "?|\\p{N}" SIGNS_SLASH LINES
 #define KIMI                                                                                                           \
     "[\\p{Han}]+|" HEAD UPPER_NO_HAN "*" LOWER_NO_HAN "+" C "?|" HEAD UPPER_NO_HAN "+" LOWER_NO_HAN "*" C              \
     "?|\\p{N}{1,3}" SIGNS LINES
 #define ASCII_SIGN_WORD "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"
-#define MARKED_WORD "[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
-#define DSV3_MAIN ASCII_SIGN_WORD "|" MARKED_WORD "| ?[\\p{P}\\p{S}]+[\\r\\n]*" LINES
-#define CJK "[\\x{4E00}-\\x{9FA5}\\x{800}-\\x{4E00}\\x{AC00}-\\x{D7FF}]+"
-#define BLOOM " ?[^(\\s|.,!?\\x{2026}\\x{3002}\\x{FF0C}\\x{3001}\\x{964}\\x{6D4}\\x{60C})]+"
+#define MARKED_WORD     "[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
+#define DSV3_MAIN       ASCII_SIGN_WORD "|" MARKED_WORD "| ?[\\p{P}\\p{S}]+[\\r\\n]*" LINES
+#define CJK             "[\\x{4E00}-\\x{9FA5}\\x{800}-\\x{4E00}\\x{AC00}-\\x{D7FF}]+"
+#define BLOOM           " ?[^(\\s|.,!?\\x{2026}\\x{3002}\\x{FF0C}\\x{3001}\\x{964}\\x{6D4}\\x{60C})]+"
 
 const char sl_pattern_gpt2[] = GPT2;
 
@@ -75,7 +76,8 @@ LIST(digit1, "\\p{N}", GPT2);
 LIST(falcon, "[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2, "[0-9][0-9][0-9]");
 LIST(bloom, BLOOM);
 LIST(viking, BLOOM, "\\p{N}");
-LIST(bailing, "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]" BLANKS);
+LIST(bailing,
+     "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]" BLANKS);
 LIST(seed, C "|" HEAD "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}\\r\\n]+" LINES);
 LIST(kimi, KIMI);
 LIST(super, "\\p{N}+", "\1\0");
@@ -83,12 +85,20 @@ LIST(aya, "\1\1", O200K);
 /* The original's (?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+ without its nested repetitions. */
 LIST(exaone_moe, C "|" HEAD "\\p{L}[\\p{L}\\p{M}]*+(?: \\p{L}[\\p{L}\\p{M}]*+)*+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?"
                    "|\\s*[\\r\\n]" BLANKS);
-LIST(afmoe, "\1\2", "[\\x{4E00}-\\x{9FFF}\\x{3400}-\\x{4DBF}\\x{F900}-\\x{FAFF}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}\\x{FF65}-\\x{FF9F}\\x{2F00}-\\x{2FDF}\\x{E40}-\\x{E7F}\\x{E80}-\\x{EFF}\\x{1780}-\\x{17FF}\\x{1000}-\\x{109F}\\x{AA60}-\\x{AA7F}\\x{A9E0}-\\x{A9FF}\\x{AC00}-\\x{D7AF}\\x{1100}-\\x{11FF}]+", DSV3_MAIN);
+LIST(afmoe, "\1\2",
+     "[\\x{4E00}-\\x{9FFF}\\x{3400}-\\x{4DBF}\\x{F900}-\\x{FAFF}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}\\x{FF65}-\\x{"
+     "FF9F}\\x{2F00}-\\x{2FDF}\\x{E40}-\\x{E7F}\\x{E80}-\\x{EFF}\\x{1780}-\\x{17FF}\\x{1000}-\\x{109F}\\x{AA60}-\\x{"
+     "AA7F}\\x{A9E0}-\\x{A9FF}\\x{AC00}-\\x{D7AF}\\x{1100}-\\x{11FF}]+",
+     DSV3_MAIN);
 LIST(jais2, C "|" HEAD "\\p{L}+|\\p{N}{1,3}" SIGNS "|\\s*[\\r\\n]+|\\s{512}(?!\\S)|\\s{256}(?!\\S)|\\s{128}(?!\\S)"
               "|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)|\\s{1,2}(?!\\S)|\\s");
 LIST(minicpm5, "\\p{N}{1,3}", C "|" HEAD "\\p{L}+|\\p{N}+" SIGNS LINES);
 LIST(laguna, "[^\\n]+|[\\n]+", QWEN2);
-LIST(youtu, "[\\x{AC00}-\\x{D7A3}\\x{3131}-\\x{318E}]+|[\\x{FF01}\\x{2026}\\x{201C}\\x{201D}\\x{2018}\\x{2019}\\x{2014}\\x{FF1A}\\x{FF1B}\\x{FF0C}\\x{3001}-\\x{303F}\\x{FE30}-\\x{FE4F}]+|[\\x{3105}-\\x{312F}]+|[\\x{4E00}-\\x{9FA5}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}]+", YOUTU);
+LIST(youtu,
+     "[\\x{AC00}-\\x{D7A3}\\x{3131}-\\x{318E}]+|[\\x{FF01}\\x{2026}\\x{201C}\\x{201D}\\x{2018}\\x{2019}\\x{2014}\\x{"
+     "FF1A}\\x{FF1B}\\x{FF0C}\\x{3001}-\\x{303F}\\x{FE30}-\\x{FE4F}]+|[\\x{3105}-\\x{312F}]+|[\\x{4E00}-\\x{9FA5}\\x{"
+     "3040}-\\x{309F}\\x{30A0}-\\x{30FF}]+",
+     YOUTU);
 LIST(ufakzeka, HEAD "\\p{L}+|\\p{N}" SIGNS LINES);
 LIST(chameleon, "<sentinel:[0-9]+>", "(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z", "([\\t\\n]|    |  )", "\\p{N}",
      "[\\p{P}!-/:-@\\[-`{-~]", GPT2);
@@ -97,40 +107,100 @@ LIST(fallback, "[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]");
 const sl_pre sl_pre_default = {"default", fallback, 0};
 
 #define WHOLE SL_PRE_IGNORE_MERGES
-#define BOS SL_PRE_ADD_BOS
+#define BOS   SL_PRE_ADD_BOS
 static const sl_pre table[] = {
     {"default", fallback, 0},
     /* llama 3 */
-    {"llama3", llama3, WHOLE | BOS}, {"llama-v3", llama3, WHOLE | BOS}, {"llama-bpe", llama3, WHOLE | BOS},
-    {"falcon3", llama3, WHOLE | BOS}, {"falcon-h1", llama3, WHOLE | BOS}, {"pixtral", llama3, WHOLE | BOS},
-    {"midm-2.0", llama3, WHOLE | BOS}, {"lfm2", llama3, WHOLE | BOS}, {"jina-v5-nano", llama3, WHOLE | BOS},
-    {"dbrx", llama3, 0}, {"smaug-bpe", llama3, 0}, {"glm4", llama3, 0}, {"chatglm-bpe", llama3, 0},
-    {"jais-2", jais2, 0}, {"minicpm5", minicpm5, WHOLE},
+    {"llama3", llama3, WHOLE | BOS},
+    {"llama-v3", llama3, WHOLE | BOS},
+    {"llama-bpe", llama3, WHOLE | BOS},
+    {"falcon3", llama3, WHOLE | BOS},
+    {"falcon-h1", llama3, WHOLE | BOS},
+    {"pixtral", llama3, WHOLE | BOS},
+    {"midm-2.0", llama3, WHOLE | BOS},
+    {"lfm2", llama3, WHOLE | BOS},
+    {"jina-v5-nano", llama3, WHOLE | BOS},
+    {"dbrx", llama3, 0},
+    {"smaug-bpe", llama3, 0},
+    {"glm4", llama3, 0},
+    {"chatglm-bpe", llama3, 0},
+    {"jais-2", jais2, 0},
+    {"minicpm5", minicpm5, WHOLE},
     /* qwen */
-    {"qwen2", qwen2, SL_PRE_NFC}, {"qwen35", qwen35, SL_PRE_NFC}, {"deepseek-r1-qwen", qwen2, 0},
-    {"megrez", qwen2, 0}, {"stablelm2", qwen2, 0}, {"hunyuan", qwen2, 0}, {"solar-open", qwen2, 0},
-    {"kormo", qwen2, 0}, {"f2llmv2", qwen2, 0}, {"grok-2", qwen2, 0}, {"laguna", laguna, 0},
+    {"qwen2", qwen2, SL_PRE_NFC},
+    {"qwen35", qwen35, SL_PRE_NFC},
+    {"deepseek-r1-qwen", qwen2, 0},
+    {"megrez", qwen2, 0},
+    {"stablelm2", qwen2, 0},
+    {"hunyuan", qwen2, 0},
+    {"solar-open", qwen2, 0},
+    {"kormo", qwen2, 0},
+    {"f2llmv2", qwen2, 0},
+    {"grok-2", qwen2, 0},
+    {"laguna", laguna, 0},
     {"ufakzeka", ufakzeka, 0},
     /* o200k and its kin */
-    {"gpt-4o", o200k, 0}, {"llama4", o200k, 0}, {"kanana2", o200k, 0}, {"talkie", o200k, 0},
-    {"minimax-m2", o200k, 0}, {"tekken", tekken, WHOLE | BOS}, {"kimi-k2", kimi, 0}, {"tiny_aya", aya, 0},
-    {"cohere2moe", aya, 0}, {"youtu", youtu, WHOLE},
+    {"gpt-4o", o200k, 0},
+    {"llama4", o200k, 0},
+    {"kanana2", o200k, 0},
+    {"talkie", o200k, 0},
+    {"minimax-m2", o200k, 0},
+    {"tekken", tekken, WHOLE | BOS},
+    {"kimi-k2", kimi, 0},
+    {"tiny_aya", aya, 0},
+    {"cohere2moe", aya, 0},
+    {"youtu", youtu, WHOLE},
     /* deepseek */
-    {"deepseek-v3", dsv3, 0}, {"hunyuan-dense", dsv3, 0}, {"joyai-llm", dsv3, 0}, {"hy_v4", dsv3, 0},
-    {"spark2_5", spark, 0}, {"deepseek-llm", dsllm, 0}, {"deepseek-coder", dscode, 0}, {"afmoe", afmoe, 0},
+    {"deepseek-v3", dsv3, 0},
+    {"hunyuan-dense", dsv3, 0},
+    {"joyai-llm", dsv3, 0},
+    {"hy_v4", dsv3, 0},
+    {"spark2_5", spark, 0},
+    {"deepseek-llm", dsllm, 0},
+    {"deepseek-coder", dscode, 0},
+    {"afmoe", afmoe, 0},
     /* single digits, then gpt-2 */
-    {"smollm", digit1, 0}, {"starcoder", digit1, 0}, {"refact", digit1, 0}, {"command-r", digit1, SL_PRE_NFC},
-    {"codeshell", digit1, 0}, {"exaone", digit1, 0}, {"minerva-7b", digit1, 0}, {"mellum2", digit1, 0},
+    {"smollm", digit1, 0},
+    {"starcoder", digit1, 0},
+    {"refact", digit1, 0},
+    {"command-r", digit1, SL_PRE_NFC},
+    {"codeshell", digit1, 0},
+    {"exaone", digit1, 0},
+    {"minerva-7b", digit1, 0},
+    {"mellum2", digit1, 0},
     /* gpt-2 */
-    {"gpt-2", gpt2, 0}, {"phi-2", gpt2, 0}, {"mpt", gpt2, 0}, {"olmo", gpt2, SL_PRE_NFC}, {"jais", gpt2, 0},
-    {"trillion", gpt2, 0}, {"granite-docling", gpt2, 0}, {"exaone4", gpt2, 0}, {"gigachat", gpt2, 0},
-    {"a.x-4.0", gpt2, 0}, {"mellum", gpt2, 0}, {"modern-bert", gpt2, 0}, {"roberta-bpe", gpt2, 0},
-    {"jina-es", gpt2, 0}, {"jina-de", gpt2, 0}, {"jina-v1-en", gpt2, 0}, {"jina-v2-es", gpt2, 0},
-    {"jina-v2-de", gpt2, 0}, {"jina-v2-code", gpt2, 0},
+    {"gpt-2", gpt2, 0},
+    {"phi-2", gpt2, 0},
+    {"mpt", gpt2, 0},
+    {"olmo", gpt2, SL_PRE_NFC},
+    {"jais", gpt2, 0},
+    {"trillion", gpt2, 0},
+    {"granite-docling", gpt2, 0},
+    {"exaone4", gpt2, 0},
+    {"gigachat", gpt2, 0},
+    {"a.x-4.0", gpt2, 0},
+    {"mellum", gpt2, 0},
+    {"modern-bert", gpt2, 0},
+    {"roberta-bpe", gpt2, 0},
+    {"jina-es", gpt2, 0},
+    {"jina-de", gpt2, 0},
+    {"jina-v1-en", gpt2, 0},
+    {"jina-v2-es", gpt2, 0},
+    {"jina-v2-de", gpt2, 0},
+    {"jina-v2-code", gpt2, 0},
     /* their own */
-    {"bailingmoe", bailing, 0}, {"bailingmoe2", bailing, 0}, {"llada-moe", bailing, 0}, {"falcon", falcon, 0},
-    {"bloom", bloom, 0}, {"gpt3-finnish", bloom, 0}, {"poro-chat", bloom, 0}, {"viking", viking, 0},
-    {"seed-coder", seed, 0}, {"superbpe", super, 0}, {"exaone-moe", exaone_moe, 0}, {"chameleon", chameleon, BOS},
+    {"bailingmoe", bailing, 0},
+    {"bailingmoe2", bailing, 0},
+    {"llada-moe", bailing, 0},
+    {"falcon", falcon, 0},
+    {"bloom", bloom, 0},
+    {"gpt3-finnish", bloom, 0},
+    {"poro-chat", bloom, 0},
+    {"viking", viking, 0},
+    {"seed-coder", seed, 0},
+    {"superbpe", super, 0},
+    {"exaone-moe", exaone_moe, 0},
+    {"chameleon", chameleon, BOS},
 };
 
 const sl_pre *sl_pre_find(const char *name, size_t n_bytes)

@@ -1,8 +1,8 @@
 /* Regular expressions by PCRE2, in UTF mode with Unicode properties, compiled just in time where the machine allows.
  *
  * Bounded in time and memory: no pattern may use more than MATCH_LIMIT steps or HEAP_LIMIT_KIB, and the JIT's stack is
- * the 32 KiB that PCRE2 takes by itself.  Where a bound is hit the text is looked at in slices, which for the patterns of
- * tokenizers (whose matches are short, or runs of one class) finds the same, and in any case finds something. */
+ * the 32 KiB that PCRE2 takes by itself.  Where a bound is hit the text is looked at in slices, which for the patterns
+ * of tokenizers (whose matches are short, or runs of one class) finds the same, and in any case finds something. */
 #include "text/text_int.h"
 
 #include <string.h>
@@ -53,8 +53,9 @@ static sl_status compile(pcre2_code **out, const sl_buf *pattern, const char *wh
     if (settings) {
         pcre2_set_newline(settings, PCRE2_NEWLINE_LF);
         pcre2_set_parens_nest_limit(settings, MAX_NESTING * 4);
-        *out = pcre2_compile((PCRE2_SPTR)text, pattern->len,
-                             PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code, &where, settings);
+        *out =
+            pcre2_compile((PCRE2_SPTR)text, pattern->len,
+                          PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code, &where, settings);
     }
     pcre2_compile_context_free(settings);
     pcre2_general_context_free(memory);
@@ -156,7 +157,8 @@ sl_match_result sl_regex_find(const sl_regex *re, sl_matcher *m, const char *tex
 {
     if (!matcher_ready(m)) return SL_MATCH_NOMEM;
     int rc = match(re, m, text, n_bytes, start);
-    if (rc < 0 && rc != PCRE2_ERROR_NOMATCH && rc != PCRE2_ERROR_NOMEMORY) rc = match_slices(re, m, text, n_bytes, start);
+    if (rc < 0 && rc != PCRE2_ERROR_NOMATCH && rc != PCRE2_ERROR_NOMEMORY)
+        rc = match_slices(re, m, text, n_bytes, start);
     if (rc == PCRE2_ERROR_NOMEMORY) return SL_MATCH_NOMEM;
     if (rc < 0) return SL_MATCH_NONE;
     const size_t *at = pcre2_get_ovector_pointer(m->data);

@@ -1,6 +1,7 @@
 /* From the dialect of tokenizer.json (Oniguruma, Ruby syntax) to PCRE2's.  What differs:
  *   \s \S \w \d \b \h   Unicode's White_Space and word characters, hex digits; PCRE2 counts U+180E as blank and, up to
  *                       10.42, no marks as word characters
+ *   [:alpha:] and kin   Unicode properties
  *   \p{Han}             the script; PCRE2 means script extensions unless told "sc:"
  *   \uHHHH              a code point
  *   [a&&[^b]] [a[bc]]   intersection and union of classes
@@ -12,16 +13,18 @@
 #include <string.h>
 
 enum { MAX_GROUPS = 64, MAX_OPERANDS = 4 };
-#define SPACE_ITEMS "\\p{Z}\\t-\\r\\x{85}"
-#define WORD_ITEMS "\\p{L}\\p{M}\\p{N}\\p{Pc}"
-#define HEX_ITEMS "0-9A-Fa-f"
+#define SPACE_ITEMS      "\\p{Z}\\t-\\r\\x{85}"
+#define CLASS_WORD_ITEMS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+/* Outside of a class Oniguruma's \w has the superscripts and fractions of Latin-1 too. */
+#define WORD_ITEMS CLASS_WORD_ITEMS "\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}"
+#define HEX_ITEMS  "0-9A-Fa-f"
 
 typedef struct {
     const char *p;
     size_t n, i;
     sl_buf *out;
-    size_t atom;               /* where in out the last atom begins: what a quantifier is about */
-    size_t group[MAX_GROUPS];  /* where in out the open groups begin */
+    size_t atom;              /* where in out the last atom begins: what a quantifier is about */
+    size_t group[MAX_GROUPS]; /* where in out the open groups begin */
     size_t n_group;
     const char *what;
     sl_err *err;
@@ -139,7 +142,7 @@ static void escape_in_class(dialect *d, sl_buf *out)
         char letter;
         const char *text;
     } table[] = {
-        {'s', SPACE_ITEMS}, {'w', WORD_ITEMS}, {'d', "\\p{Nd}"}, {'D', "\\P{Nd}"}, {'h', HEX_ITEMS},
+        {'s', SPACE_ITEMS}, {'w', CLASS_WORD_ITEMS}, {'d', "\\p{Nd}"}, {'D', "\\P{Nd}"}, {'h', HEX_ITEMS},
     };
     d->i++;
     for (size_t k = 0; k < sizeof table / sizeof table[0]; k++)
@@ -148,23 +151,36 @@ static void escape_in_class(dialect *d, sl_buf *out)
             d->i++;
             return;
         }
-    common_escape(d, out); /* \S and \W keep PCRE2's meaning, which differs for U+180E and for marks only */
+    common_escape(d, out); /* \S and \W in a class cannot be spelt out; PCRE2's differ for U+180E, and for some marks */
+}
+
+/* "[:alpha:]" at i. */
+static sl_status posix_class(dialect *d, sl_buf *out)
+{
+    static const struct {
+        const char *name, *text;
+    } table[] = {
+        {"[:alpha:]", "\\p{Alphabetic}"}, {"[:alnum:]", "\\p{Alphabetic}\\p{Nd}"}, {"[:digit:]", "\\p{Nd}"},
+        {"[:upper:]", "\\p{Uppercase}"},  {"[:lower:]", "\\p{Lowercase}"},         {"[:punct:]", "\\p{P}\\p{S}"},
+        {"[:space:]", SPACE_ITEMS},       {"[:word:]", CLASS_WORD_ITEMS},          {"[:xdigit:]", HEX_ITEMS},
+    };
+    for (size_t k = 0; k < sizeof table / sizeof table[0]; k++)
+        if (at(d, table[k].name)) {
+            put(out, table[k].text);
+            d->i += strlen(table[k].name);
+            return SL_OK;
+        }
+    const char *end = memmem(d->p + d->i, d->n - d->i, ":]", 2);
+    return refuse(d, end ? "a class '[:...:]' of that name" : "'[:' without ':]'");
 }
 
 /* One item of a class, not a nested one. */
 static sl_status class_item(dialect *d, sl_buf *out)
 {
+    if (at(d, "[:")) return posix_class(d, out);
     if (d->p[d->i] == '\\') {
         if (d->n - d->i < 2) return refuse(d, "a backslash ends the pattern");
         escape_in_class(d, out);
-        return SL_OK;
-    }
-    if (at(d, "[:")) {
-        const char *end = memmem(d->p + d->i, d->n - d->i, ":]", 2);
-        if (!end) return refuse(d, "'[:' without ':]'");
-        size_t n = (size_t)(end + 2 - (d->p + d->i));
-        sl_buf_add(out, d->p + d->i, n);
-        d->i += n;
         return SL_OK;
     }
     sl_buf_add(out, d->p + d->i++, 1);
@@ -316,16 +332,26 @@ static sl_status token(dialect *d)
     uint32_t cp;
     size_t len;
     switch (d->p[d->i]) {
-    case '\\': return escape_outside(d);
-    case '[': return bracket(d);
-    case '(': return open_group(d);
-    case '{': brace(d); return SL_OK;
+    case '\\':
+        return escape_outside(d);
+    case '[':
+        return bracket(d);
+    case '(':
+        return open_group(d);
+    case '{':
+        brace(d);
+        return SL_OK;
     case ')':
         if (d->n_group == 0) return refuse(d, "')' without '('");
         d->atom = d->group[--d->n_group];
         break;
-    case '*': case '+': case '?': break;
-    default: d->atom = d->out->len; break;
+    case '*':
+    case '+':
+    case '?':
+        break;
+    default:
+        d->atom = d->out->len;
+        break;
     }
     len = sl_utf8_decode(d->p + d->i, d->n - d->i, &cp);
     if (len == 0) return refuse(d, "invalid UTF-8");

@@ -1,8 +1,8 @@
 /* Added tokens in a text: which one begins here, and where is the next?  A sorted list of their texts, narrowed byte by
  * byte, does the work of a trie in 12 bytes a token; thousands of tokens with one first letter cost a few steps.
  *
- * Leftmost, then longest.  User-defined tokens are always recognised; control tokens (and the unknown token's text) only
- * with SL_ENCODE_SPECIAL and outside the plain spans. */
+ * Leftmost, then longest.  User-defined tokens are always recognised; control tokens (and the unknown token's text)
+ * only with SL_ENCODE_SPECIAL and outside the plain spans. */
 #include "text/text_int.h"
 
 #include <string.h>

@@ -42,11 +42,19 @@ static sl_status take(joiner *j, size_t from, size_t to, bool matched)
     const sl_split_step *step = &j->s->steps[j->i_step];
     bool is_match = matched != step->invert, joins = false;
     switch (step->behavior) {
-    case SL_ISOLATED: return emit(j->s, j->i_step, j->text, from, to);
-    case SL_REMOVED: return is_match ? SL_OK : emit(j->s, j->i_step, j->text, from, to);
-    case SL_CONTIGUOUS: joins = is_match == j->is_match; break;
-    case SL_MERGED_WITH_PREVIOUS: joins = is_match && !j->is_match; break;
-    case SL_MERGED_WITH_NEXT: joins = !is_match && j->is_match; break;
+    case SL_ISOLATED:
+        return emit(j->s, j->i_step, j->text, from, to);
+    case SL_REMOVED:
+        return is_match ? SL_OK : emit(j->s, j->i_step, j->text, from, to);
+    case SL_CONTIGUOUS:
+        joins = is_match == j->is_match;
+        break;
+    case SL_MERGED_WITH_PREVIOUS:
+        joins = is_match && !j->is_match;
+        break;
+    case SL_MERGED_WITH_NEXT:
+        joins = !is_match && j->is_match;
+        break;
     }
     if (!j->waiting || !joins) return hold(j, from, to, is_match);
     j->to = to;
@@ -125,7 +133,8 @@ static sl_status split_digits(sl_splitter *s, uint32_t i_step, const char *text,
 
 /* ---- steps that rewrite ---- */
 
-/* The step's buffer is in use until all its pieces have gone through the later steps; those have buffers of their own. */
+/* The step's buffer is in use until all its pieces have gone through the later steps; those have buffers of their own.
+ */
 static sl_buf *fresh_buffer(sl_splitter *s, uint32_t i_step)
 {
     s->bufs[i_step].len = 0;
@@ -170,9 +179,13 @@ sl_status sl_split(sl_splitter *s, uint32_t i_step, const char *text, size_t n_b
     if (n_bytes == 0) return SL_OK;
     if (i_step == s->n_step) return s->fn(s->user, text, n_bytes);
     switch (s->steps[i_step].kind) {
-    case SL_SPLIT_REGEX: return split_regex(s, i_step, text, n_bytes);
-    case SL_SPLIT_DIGITS: return split_digits(s, i_step, text, n_bytes);
-    case SL_SPLIT_METASPACE: return split_metaspace(s, i_step, text, n_bytes);
-    default: return split_prefix(s, i_step, text, n_bytes);
+    case SL_SPLIT_REGEX:
+        return split_regex(s, i_step, text, n_bytes);
+    case SL_SPLIT_DIGITS:
+        return split_digits(s, i_step, text, n_bytes);
+    case SL_SPLIT_METASPACE:
+        return split_metaspace(s, i_step, text, n_bytes);
+    default:
+        return split_prefix(s, i_step, text, n_bytes);
     }
 }

@@ -16,10 +16,10 @@
 #include <pcre2.h>
 
 enum {
-    SL_TOK_MAX_VOCAB = (1 << 22) - 1,  /* tokens; the largest known vocabulary has 262,144 */
-    SL_TOK_MAX_TOKEN_BYTES = 1 << 16,  /* of one token */
-    SL_TOK_MAX_STEPS = 24,             /* of a normalizer or of a splitter */
-    SL_TOK_MAX_AFFIX = 8,              /* tokens put before or after a text */
+    SL_TOK_MAX_VOCAB = (1 << 22) - 1, /* tokens; the largest known vocabulary has 262,144 */
+    SL_TOK_MAX_TOKEN_BYTES = 1 << 16, /* of one token */
+    SL_TOK_MAX_STEPS = 24,            /* of a normalizer or of a splitter */
+    SL_TOK_MAX_AFFIX = 8,             /* tokens put before or after a text */
     SL_TOK_MAX_PATTERN_BYTES = 1 << 15,
 };
 #define SL_TOK_MAX_TEXT_BYTES ((size_t)1 << 30) /* positions are 32-bit; normalising may grow a text */
@@ -39,10 +39,10 @@ enum {
 /* One byte per token: its type and how it behaves. */
 enum {
     SL_ATTR_TYPE = 7,
-    SL_ATTR_END = 8,     /* ends generation */
-    SL_ATTR_LSTRIP = 16, /* swallows blanks before it */
-    SL_ATTR_RSTRIP = 32, /* ... after it */
-    SL_ATTR_WORD = 64,   /* only where no word character touches it */
+    SL_ATTR_END = 8,          /* ends generation */
+    SL_ATTR_LSTRIP = 16,      /* swallows blanks before it */
+    SL_ATTR_RSTRIP = 32,      /* ... after it */
+    SL_ATTR_WORD = 64,        /* only where no word character touches it */
     SL_ATTR_NORMALIZED = 128, /* looked for after normalising */
 };
 
@@ -62,13 +62,13 @@ typedef struct {
     uint32_t n_usable; /* ids at or above have no row in the model: never produced */
     char *text;        /* one block */
     size_t text_cap;
-    uint32_t *off;     /* [cap + 1] */
-    uint8_t *attr;     /* [cap] */
-    uint32_t *slots;   /* open addressing: id in the low 22 bits, ten bits of the hash above; UINT32_MAX: free */
+    uint32_t *off;   /* [cap + 1] */
+    uint8_t *attr;   /* [cap] */
+    uint32_t *slots; /* open addressing: id in the low 22 bits, ten bits of the hash above; UINT32_MAX: free */
     uint32_t slot_mask;
     uint32_t max_token_bytes;
     int32_t byte_id[256]; /* token of a single byte; -1: none */
-    uint8_t *joints;   /* [256 * 256 / 8], not for BYTES: which byte pairs occur inside a token where a character ends */
+    uint8_t *joints; /* [256 * 256 / 8], not for BYTES: which byte pairs occur inside a token where a character ends */
 } sl_vocab;
 
 sl_status sl_vocab_open(sl_vocab *v, sl_text_form form, uint32_t n, uint32_t n_usable, size_t text_bytes, sl_err *err);
@@ -105,21 +105,20 @@ int sl_byte_token_value(const char *text, size_t n_bytes);
 
 /* ---- merging ---- */
 
-/* Merges by rank: rows sorted by left token (first[left] .. first[left + 1]), then by right. */
-typedef struct {
-    uint32_t right, rank, id;
-} sl_merge;
+/* Merges by rank: rows grouped by left token (first[left] .. first[left + 1]) and sorted.  A row is one word: right,
+ * result, rank from the top, ids of id_bits each. */
 typedef struct {
     uint32_t *first; /* [n tokens + 1] */
-    sl_merge *rows;
+    uint64_t *rows;
     uint32_t n;
+    unsigned id_bits;
 } sl_merges;
 
 /* While building: in the order of the file. */
 typedef struct {
     struct sl_merge_raw {
         uint32_t left, right, id;
-    } *raw;
+    } * raw;
     uint32_t n, cap;
     uint64_t n_ignored; /* merges of or into something that is no token */
     char *buf;          /* of 3 * SL_TOK_MAX_TOKEN_BYTES */
@@ -130,8 +129,8 @@ sl_status sl_merge_list_add(sl_merge_list *l, const sl_vocab *v, const char *lef
 sl_status sl_merge_list_finish(sl_merge_list *l, sl_merges *out, const sl_vocab *v, sl_err *err);
 void sl_merge_list_close(sl_merge_list *l);
 void sl_merges_close(sl_merges *m);
-/* NULL: this pair does not merge. */
-const sl_merge *sl_merges_find(const sl_merges *m, uint32_t left, uint32_t right);
+/* False: this pair does not merge. */
+bool sl_merges_find(const sl_merges *m, uint32_t left, uint32_t right, uint32_t *rank, uint32_t *id);
 
 /* ---- special tokens ---- */
 
@@ -158,9 +157,9 @@ uint64_t sl_special_bytes(const sl_special *s);
 
 /* ---- characters ---- */
 
-bool sl_char_is_space(uint32_t cp); /* Unicode White_Space */
-bool sl_char_is_word(uint32_t cp);  /* letters, marks, numbers, connectors */
-bool sl_char_is_digit(uint32_t cp); /* decimal digits, Nd */
+bool sl_char_is_space(uint32_t cp);  /* Unicode White_Space */
+bool sl_char_is_word(uint32_t cp);   /* letters, marks, numbers, connectors */
+bool sl_char_is_digit(uint32_t cp);  /* decimal digits, Nd */
 bool sl_char_is_number(uint32_t cp); /* Nd, Nl, No */
 /* The character that ends at s + end (end > 0); its length, or 0 when the bytes there are no character. */
 size_t sl_char_before(const char *s, size_t end, uint32_t *cp);
@@ -256,18 +255,18 @@ extern const char sl_pattern_gpt2[];
 /* ---- the tokenizer ---- */
 
 typedef enum {
-    SL_BPE_RANKS, /* merges by rank, from single bytes (form BYTES) or from characters */
+    SL_BPE_RANKS,  /* merges by rank, from single bytes (form BYTES) or from characters */
     SL_BPE_SCORES, /* merges by the score of the result, from characters */
 } sl_bpe_kind;
 
 struct sl_tokenizer {
     sl_vocab vocab;
     sl_bpe_kind bpe;
-    sl_merges merges; /* RANKS */
-    float *scores;    /* SCORES: [n] */
-    bool ignore_merges; /* a piece that is a token is taken whole */
+    sl_merges merges;    /* RANKS */
+    float *scores;       /* SCORES: [n] */
+    bool ignore_merges;  /* a piece that is a token is taken whole */
     bool newlines_whole; /* ... only if it is all newlines */
-    bool byte_fallback; /* characters only: what has no token becomes byte tokens */
+    bool byte_fallback;  /* characters only: what has no token becomes byte tokens */
     bool fuse_unk;
     int32_t unk; /* -1: none */
     int32_t bos;
@@ -283,8 +282,12 @@ struct sl_tokenizer {
 };
 
 /* Fills t from GGUF metadata / from the files of a Hugging Face directory. */
-sl_status sl_tokenizer_from_gguf(sl_tokenizer *t, const sl_store *store, uint32_t n_rows, const sl_log *log, sl_err *err);
+sl_status sl_tokenizer_from_gguf(sl_tokenizer *t, const sl_store *store, uint32_t n_rows, const sl_log *log,
+                                 sl_err *err);
 sl_status sl_tokenizer_from_hf(sl_tokenizer *t, const sl_store *store, uint32_t n_rows, const sl_log *log, sl_err *err);
+
+/* A tokenizer from the text of a tokenizer.json alone (for tests and fuzzing; the text need not end with NUL). */
+sl_status sl_tokenizer_parse_json(sl_tokenizer **out, const char *name, const char *json, size_t n_bytes, sl_err *err);
 
 /* Marks one token as ending generation; an id outside the vocabulary is warned about by name. */
 void sl_tokenizer_mark_end(sl_tokenizer *t, int64_t id, const char *what, const sl_log *log);
@@ -298,17 +301,19 @@ int32_t sl_tokenizer_check_id(const sl_tokenizer *t, int64_t id, const char *wha
 /* ---- Hugging Face directories ---- */
 
 typedef struct {
-    const char *file; /* for messages */
+    const char *file;                                                     /* for messages */
     const sl_json *normalizer, *pre_tokenizer, *post_processor, *decoder; /* NULL: absent */
 } sl_hf_parts;
 /* What the parts say about the vocabulary's strings; to be known before the vocabulary is read. */
 sl_status sl_hf_form(const sl_hf_parts *p, sl_text_form *form, sl_err *err);
-/* Fills the two pipelines and what detokenising strips. */
-sl_status sl_hf_pipelines(sl_tokenizer *t, const sl_hf_parts *p, sl_err *err);
+/* Fills the two pipelines and what detokenising strips.  *spaced: normalised text has spaces where it should have
+ * U+2581, which is the same in everything that follows. */
+sl_status sl_hf_pipelines(sl_tokenizer *t, const sl_hf_parts *p, bool *spaced, sl_err *err);
 /* Fills before and after from a TemplateProcessing. */
 sl_status sl_hf_template(sl_tokenizer *t, const sl_hf_parts *p, sl_err *err);
 
-/* Tokens that files name beside the vocabulary: by id and text (added tokens), or by text alone (bos_token and so on). */
+/* Tokens that files name beside the vocabulary: by id and text (added tokens), or by text alone (bos_token and so on).
+ */
 typedef enum { SL_ROLE_NONE, SL_ROLE_BOS, SL_ROLE_EOS, SL_ROLE_UNK, SL_ROLE_OTHER, SL_ROLE_MODEL_UNK } sl_hf_role;
 #define SL_NO_ID UINT32_MAX
 typedef struct {
@@ -331,7 +336,7 @@ sl_status sl_hf_read_added(sl_hf_names *x, sl_json_reader *r, uint32_t id, const
 /* Fails with what the reader found wrong. */
 sl_status sl_hf_bad_json(const sl_json_reader *r, const char *file, sl_err *err);
 
-/* What tokenizer_config.json says: -1 not said, 0, 1. */
+/* What tokenizer_config.json says, where it says it: 0 or 1. */
 typedef struct {
     int add_bos, add_eos;
 } sl_hf_settings;
@@ -357,13 +362,13 @@ typedef struct {
     const sl_text_span *plain;
     size_t n_plain;
     int32_t *ids;
-    size_t cap, n_ids; /* n_ids may pass cap */
+    size_t cap, n_ids;  /* n_ids may pass cap */
     sl_symbol *symbols; /* grown to the longest piece */
     uint64_t *heap;     /* rank << 32 | symbol */
     size_t cap_symbol, cap_heap;
     uint32_t n_symbol, n_heap;
-    bool unk_before;  /* the last thing put out for this piece was unk */
-    bool no_control;  /* this stretch touches a plain span and has lost its place in the text */
+    bool unk_before; /* the last thing put out for this piece was unk */
+    bool no_control; /* this stretch touches a plain span and has lost its place in the text */
     sl_buf norm[2], fold, step[SL_TOK_MAX_STEPS];
     sl_matcher matcher;
     sl_err *err;

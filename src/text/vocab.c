@@ -10,8 +10,8 @@ enum {
     ID_BITS = 22,
     MAX_PROBES = 4096, /* a table of honest strings needs a few dozen; more means strings made to collide */
 };
-#define FREE_SLOT UINT32_MAX
-#define ID_MASK ((1u << ID_BITS) - 1)
+#define FREE_SLOT   UINT32_MAX
+#define ID_MASK     ((1u << ID_BITS) - 1)
 #define NOT_OF_FORM SIZE_MAX
 
 /* ---- forms ---- */
@@ -61,9 +61,12 @@ static size_t write_plain(char *dst, const char *text, size_t n)
 static size_t write_form(sl_text_form form, char *dst, const char *text, size_t n)
 {
     switch (form) {
-    case SL_FORM_BYTES: return write_bytes(dst, text, n);
-    case SL_FORM_SPACED: return write_spaced(dst, text, n, false);
-    default: return write_plain(dst, text, n);
+    case SL_FORM_BYTES:
+        return write_bytes(dst, text, n);
+    case SL_FORM_SPACED:
+        return write_spaced(dst, text, n, false);
+    default:
+        return write_plain(dst, text, n);
     }
 }
 
@@ -85,7 +88,8 @@ int sl_byte_token_value(const char *text, size_t n_bytes)
 
 sl_status sl_vocab_open(sl_vocab *v, sl_text_form form, uint32_t n, uint32_t n_usable, size_t text_bytes, sl_err *err)
 {
-    *v = (sl_vocab){.form = form, .cap = n, .n_usable = n_usable && n_usable < n ? n_usable : n, .text_cap = text_bytes};
+    *v =
+        (sl_vocab){.form = form, .cap = n, .n_usable = n_usable && n_usable < n ? n_usable : n, .text_cap = text_bytes};
     memset(v->byte_id, 0xFF, sizeof v->byte_id);
     uint32_t n_slot = 16;
     while (n_slot / 4 * 3 < n)
@@ -97,7 +101,8 @@ sl_status sl_vocab_open(sl_vocab *v, sl_text_form form, uint32_t n, uint32_t n_u
     v->slots = sl_malloc((size_t)n_slot * sizeof *v->slots);
     v->joints = form == SL_FORM_BYTES ? NULL : sl_calloc(256 * 256 / 8, 1);
     if (!v->text || !v->off || !v->attr || !v->slots || (form != SL_FORM_BYTES && !v->joints))
-        return sl_fail(err, SL_ERR_NOMEM, "no memory for a vocabulary of %u tokens with %zu bytes of text", n, text_bytes);
+        return sl_fail(err, SL_ERR_NOMEM, "no memory for a vocabulary of %u tokens with %zu bytes of text", n,
+                       text_bytes);
     v->off[0] = 0;
     memset(v->slots, 0xFF, (size_t)n_slot * sizeof *v->slots);
     return SL_OK;
@@ -189,15 +194,19 @@ int32_t sl_vocab_find_any(const sl_vocab *v, const char *text, size_t n_bytes)
 
 /* ---- filling ---- */
 
-/* Writes the stored form of a token to dst.  *mergeable: it belongs into the hash table. */
+/* Writes the stored form of a token to dst.  *mergeable: it belongs into the hash table.  A user-defined token does
+ * where its text means the same both ways: Gemma's runs of U+2581 are added tokens and results of merges too. */
 static size_t store_text(const sl_vocab *v, unsigned type, char *dst, const char *text, size_t n, bool *mergeable)
 {
     *mergeable = false;
-    if (type == SL_TOK_USER && v->form == SL_FORM_SPACED) return write_spaced(dst, text, n, true);
-    if (type != SL_TOK_NORMAL && type != SL_TOK_UNDEFINED) return write_plain(dst, text, n);
+    if (type != SL_TOK_NORMAL && type != SL_TOK_UNDEFINED && type != SL_TOK_USER) return write_plain(dst, text, n);
     size_t out = write_form(v->form, dst, text, n);
-    *mergeable = out != NOT_OF_FORM;
-    return *mergeable ? out : write_plain(dst, text, n);
+    bool same = out != NOT_OF_FORM;
+    if (same && type == SL_TOK_USER && v->form == SL_FORM_BYTES) same = out == n && memcmp(dst, text, n) == 0;
+    *mergeable = same;
+    if (same) return out;
+    return type == SL_TOK_USER && v->form == SL_FORM_SPACED ? write_spaced(dst, text, n, true)
+                                                            : write_plain(dst, text, n);
 }
 
 static sl_status add_byte_token(sl_vocab *v, char *dst, const char *text, size_t n, sl_err *err)
@@ -215,7 +224,8 @@ sl_status sl_vocab_add(sl_vocab *v, unsigned attr, const char *text, size_t n_by
 {
     uint32_t id = v->n, at = v->off[id];
     if (n_bytes > SL_TOK_MAX_TOKEN_BYTES)
-        return sl_fail(err, SL_ERR_FORMAT, "token %u has %zu bytes, the limit is %d", id, n_bytes, SL_TOK_MAX_TOKEN_BYTES);
+        return sl_fail(err, SL_ERR_FORMAT, "token %u has %zu bytes, the limit is %d", id, n_bytes,
+                       SL_TOK_MAX_TOKEN_BYTES);
     if (id >= v->cap || n_bytes > v->text_cap - at)
         return sl_fail(err, SL_ERR_FORMAT, "token %u does not fit the vocabulary that was announced", id);
     bool mergeable = false;

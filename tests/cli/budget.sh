@@ -58,7 +58,7 @@ else
         [ "$bytes" -ge "$least" ] || { skip "$percent % of the file" "below the smallest budget of $least"; continue; }
         budget "$percent % of the file" "$bytes"
     done
-    budget "the file and what comes with it" $((size + least))
+    budget "the file and as much as a large prompt chunk takes" $((size + size / 2 + least))
     is_json "then nothing is read after loading" "$work/stats" 'd["bytes_read"] == d["load_bytes_read"]'
 fi
 finish

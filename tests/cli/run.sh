@@ -30,6 +30,8 @@ is_json "the fixed keys are there" "$work/stats" 'all(k in d for k in """seed pr
     tokens""".split())'
 is_json "counts agree" "$work/stats" \
     'd["generated_tokens"] == 12 == len(d["tokens"]) and d["prompt_tokens"] == len(d["prompt_ids"]) and d["finish"] == "length"'
+run "$SLUICE" run "$llama" -p "$prompt" -n 12 --ignore-eos --memory 32M --stats-json "$work/bounded"
+is_json "the process stays below --memory" "$work/bounded" 'd["peak_rss_bytes"] <= d["budget_bytes"] == 32 << 20'
 is_json "times are sane" "$work/stats" '0 < d["prefill_s"] <= d["ttft_s"] and d["decode_s"] > 0 and d["peak_rss_bytes"] > 1e6'
 if has_python; then
     run "$SLUICE" tokenize "$llama" -p "$prompt" --json

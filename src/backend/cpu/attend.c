@@ -247,8 +247,8 @@ static void block_of_tile(const attend_job *j, const lane *w, uint32_t head_kv, 
 }
 
 /* Merges a block's results into out, m and l of queries [q0, q0 + n); l is 0 before a query's first block. */
-static void merge_block(const attend_job *j, float *factor, uint32_t head_kv, uint32_t q0, uint32_t n, results r, float *m,
-                        float *l)
+static void merge_block(const attend_job *j, float *factor, uint32_t head_kv, uint32_t q0, uint32_t n, results r,
+                        float *m, float *l)
 {
     for (uint32_t i = 0; i < n; i++) {
         bool both = r.l[i] != 0 && l[i] != 0;

@@ -89,14 +89,24 @@ static void tile_1x4(float *s, const float *q, const float *const *k, uint32_t n
 #undef ADD
 #undef LOAD
 
+enum { GROUP = 8 }; /* queries whose rows stay in the first cache while all of K passes */
+
+/* An even number of queries. */
+static void score_group(float *s, const float *const *q, uint32_t n_query, const float *k, size_t ld_k, uint32_t n_pos,
+                        uint32_t head_dim)
+{
+    for (uint32_t j = 0; j < n_pos; j += 2) {
+        const float *k0 = k + j * ld_k, *k1 = j + 1 < n_pos ? k0 + ld_k : k0;
+        for (uint32_t i = 0; i < n_query; i += 2) tile_2x2(s + i * SL_SCORE_LD + j, q[i], q[i + 1], k0, k1, head_dim);
+    }
+}
+
 void sl_scores_avx2(float *s, const float *const *q, uint32_t n_query, const float *k, size_t ld_k, uint32_t n_pos,
                     uint32_t head_dim)
 {
     uint32_t n_wide = n_query / 2 * 2, last = n_pos - 1;
-    for (uint32_t j = 0; j < n_pos; j += 2) {
-        const float *k0 = k + j * ld_k, *k1 = k + (j < last ? j + 1 : last) * ld_k;
-        for (uint32_t i = 0; i < n_wide; i += 2) tile_2x2(s + i * SL_SCORE_LD + j, q[i], q[i + 1], k0, k1, head_dim);
-    }
+    for (uint32_t i = 0; i < n_wide; i += GROUP)
+        score_group(s + i * SL_SCORE_LD, q + i, n_wide - i < GROUP ? n_wide - i : GROUP, k, ld_k, n_pos, head_dim);
     for (uint32_t j = 0; j < n_pos && n_wide < n_query; j += 4) {
         const float *rows[4]; /* beyond the last row the last one again, whose dots are not used */
         for (uint32_t r = 0; r < 4; r++) rows[r] = k + (j + r < last ? j + r : last) * ld_k;

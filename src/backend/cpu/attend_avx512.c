@@ -47,7 +47,7 @@ static inline __m512 sixteen_dots(__m512 g0, __m512 g1, __m512 g2, __m512 g3)
 }
 
 /* 4 queries x 4 positions. */
-static void tile_4x4(float *s, uint32_t n_query, const float *const *q, const float *const *k, uint32_t n)
+static void tile_4x4(float *s, const float *const *q, const float *const *k, uint32_t n)
 {
     __m512 a00 = _mm512_setzero_ps(), a01 = a00, a02 = a00, a03 = a00, a10 = a00, a11 = a00, a12 = a00, a13 = a00;
     __m512 a20 = a00, a21 = a00, a22 = a00, a23 = a00, a30 = a00, a31 = a00, a32 = a00, a33 = a00;
@@ -85,7 +85,7 @@ static void tile_4x4(float *s, uint32_t n_query, const float *const *q, const fl
     _mm_storeu_ps(s, _mm512_castps512_ps128(r));
     _mm_storeu_ps(s + SL_SCORE_LD, _mm512_extractf32x4_ps(r, 1));
     _mm_storeu_ps(s + 2 * SL_SCORE_LD, _mm512_extractf32x4_ps(r, 2));
-    if (n_query > 3) _mm_storeu_ps(s + 3 * SL_SCORE_LD, _mm512_extractf32x4_ps(r, 3));
+    _mm_storeu_ps(s + 3 * SL_SCORE_LD, _mm512_extractf32x4_ps(r, 3));
 }
 
 /* 1 query x 16 positions; k points to rows in order. */
@@ -122,19 +122,26 @@ static inline void row_pointers(const float **rows, uint32_t n_row, const float 
     for (uint32_t j = 0; j < n_row; j++) rows[j] = k + (from + j < n_pos ? from + j : n_pos - 1) * ld_k;
 }
 
+enum { GROUP = 16 }; /* queries whose rows stay in the first cache while all of K passes */
+
+/* A multiple of 4 queries. */
+static void score_group(float *s, const float *const *q, uint32_t n_query, const float *k, size_t ld_k, uint32_t n_pos,
+                        uint32_t head_dim)
+{
+    const float *rows[4];
+    for (uint32_t j = 0; j < n_pos; j += 4) {
+        row_pointers(rows, 4, k, ld_k, j, n_pos);
+        for (uint32_t i = 0; i < n_query; i += 4) tile_4x4(s + i * SL_SCORE_LD + j, q + i, rows, head_dim);
+    }
+}
+
 void sl_scores_avx512(float *s, const float *const *q, uint32_t n_query, const float *k, size_t ld_k, uint32_t n_pos,
                       uint32_t head_dim)
 {
     const float *rows[16];
-    uint32_t n_wide = n_query % 4 == 3 ? n_query : n_query - n_query % 4; /* queries that go through 4x4 tiles */
-    for (uint32_t j = 0; j < n_pos && n_wide; j += 4) {
-        row_pointers(rows, 4, k, ld_k, j, n_pos);
-        for (uint32_t i = 0; i < n_wide; i += 4) {
-            uint32_t n = n_wide - i < 4 ? n_wide - i : 4;
-            const float *const qs[4] = {q[i], q[i + 1], q[i + 2], q[i + n - 1]};
-            tile_4x4(s + i * SL_SCORE_LD + j, n, qs, rows, head_dim);
-        }
-    }
+    uint32_t n_wide = n_query / 4 * 4; /* queries that go through 4x4 tiles */
+    for (uint32_t i = 0; i < n_wide; i += GROUP)
+        score_group(s + i * SL_SCORE_LD, q + i, n_wide - i < GROUP ? n_wide - i : GROUP, k, ld_k, n_pos, head_dim);
     for (uint32_t j = 0; j < n_pos && n_wide < n_query; j += 16) {
         row_pointers(rows, 16, k, ld_k, j, n_pos);
         for (uint32_t i = n_wide; i < n_query; i++) tile_1x16(s + i * SL_SCORE_LD + j, q[i], rows, head_dim);

@@ -12,7 +12,7 @@
 /* Lanes [0, n) of 16. */
 static inline __mmask16 first_lanes(size_t n)
 {
-    return n >= 16 ? (__mmask16)0xffff : (__mmask16)((1u << n) - 1u);
+    return (__mmask16)(n >= 16 ? 0xffffu : (1u << n) - 1u);
 }
 
 /* The first n of 16 lanes; full vectors take the unmasked form, which is faster on some machines. */

@@ -13,6 +13,7 @@ enum {
     CHUNKS_PER_THREAD = 12,       /* so that a stalled core holds up little */
     CHUNK_MIN_BYTES = 8 << 10,    /* of weights: below this fetching the next chunk costs more than it gains */
     CHUNK_MAX_BYTES = 256 << 10,
+    AHEAD_BYTES = 6 << 10,        /* how far to prefetch, in whole groups or panels */
     SOLO_BYTES = 16 << 10,        /* weight bytes times tokens that are not worth waking anyone for */
     ALIGN = 64,
 };
@@ -117,15 +118,26 @@ static void multiply(const job *j, const item *it, const sl_mm_rows *rows, uint3
     }
 }
 
-/* next is what this thread does after c. */
-static void run_chunk(const job *j, chunk c, const chunk *next, uint8_t *piece)
+/* What to prefetch while rows [row, row + step) of c are at work: rows a little later, perhaps of the next chunk. */
+static const uint8_t *ahead_of(const job *j, const chunk *c, const chunk *next, uint32_t row)
+{
+    const sl_matrix *w = c->it->w;
+    uint64_t later = row + j->step * (1 + AHEAD_BYTES / (1 + w->row_bytes * j->step));
+    if (later < c->end) return row_at(w, (uint32_t)later);
+    if (!next) return row_at(w, row);
+    later = next->row + sl_min_u64(later - c->end, next->end - next->row - 1);
+    return row_at(next->it->w, (uint32_t)later);
+}
+
+/* next is what this thread does after c; NULL: nothing. */
+static void run_chunk(const job *j, const chunk *c, const chunk *next, uint8_t *piece)
 {
     sl_mm_rows rows;
-    for (uint32_t row = c.row; row < c.end; row += j->step) {
-        uint32_t n = c.end - row < j->step ? c.end - row : j->step;
-        point_at(&rows, c.it->w, row, n, j->step);
-        rows.ahead = row + n < c.end ? row_at(c.it->w, row + n) : next ? row_at(next->it->w, next->row) : rows.row[0];
-        multiply(j, c.it, &rows, row, n, piece);
+    for (uint32_t row = c->row; row < c->end; row += j->step) {
+        uint32_t n = c->end - row < j->step ? c->end - row : j->step;
+        point_at(&rows, c->it->w, row, n, j->step);
+        rows.ahead = ahead_of(j, c, next, row);
+        multiply(j, c->it, &rows, row, n, piece);
     }
 }
 
@@ -138,8 +150,8 @@ static void work(void *arg, uint32_t i_thread, uint32_t n_thread)
     uint32_t i = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed);
     while (i < j->n_chunk) {
         uint32_t k = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed);
-        chunk next = k < j->n_chunk ? chunk_at(j, k) : (chunk){0};
-        run_chunk(j, chunk_at(j, i), k < j->n_chunk ? &next : NULL, piece);
+        chunk c = chunk_at(j, i), next = k < j->n_chunk ? chunk_at(j, k) : c;
+        run_chunk(j, &c, k < j->n_chunk ? &next : NULL, piece);
         i = k;
     }
 }

@@ -24,6 +24,13 @@ ALWAYS __m256i products(sl_type type, __m256i w, const int8_t *q)
     return _mm256_maddubs_epi16(w, x);
 }
 
+/* Keeps the compiler from regrouping an integer sum: it would make all its terms first, more than there are registers. */
+ALWAYS __m256i hold(__m256i v)
+{
+    __asm__("" : "+x"(v));
+    return v;
+}
+
 /* isum[t] += factor * the products of n units (of four codes) of eight rows with T tokens. */
 ALWAYS void add_units(sl_type type, int T, int n, const uint8_t *w, const int8_t *q, __m256i factor, __m256i *isum)
 {
@@ -37,11 +44,11 @@ ALWAYS void add_units(sl_type type, int T, int n, const uint8_t *w, const int8_t
             UNROLL
             for (int t = 0; t < T; t++) {
                 __m256i p = products(type, v, q + ((k + i) * SL_ACT_WIDTH + t) * 4);
-                s[t] = i ? _mm256_add_epi16(s[t], p) : p;
+                s[t] = i ? hold(_mm256_add_epi16(s[t], p)) : p;
             }
         }
         UNROLL
-        for (int t = 0; t < T; t++) isum[t] = add_pairs(isum[t], s[t], factor);
+        for (int t = 0; t < T; t++) isum[t] = hold(add_pairs(isum[t], s[t], factor));
     }
 }
 

@@ -25,7 +25,7 @@ enum {
 /* Where weights lie, and what will be wanted next (for prefetching; any address is safe). */
 typedef struct {
     const uint8_t *row[SL_MM_PANEL]; /* of a group or panel; rows past the last one repeat it */
-    const uint8_t *ahead;            /* the rows after these, as many bytes */
+    const uint8_t *ahead;            /* as many bytes that will be wanted soon: rows after these */
 } sl_mm_rows;
 
 /* y [8] = the group's rows times token 0. */

@@ -1,5 +1,5 @@
-/* Matrix kernels in plain C: the law of sl_matmul (backend.h) written out block by block, for any architecture.  A block
- * is decoded once for all tokens; nothing else is tuned. */
+/* Matrix kernels in plain C: the law of sl_matmul (backend.h) written out block by block, for any architecture.  A piece
+ * of a row is decoded once for all tokens; nothing else is tuned. */
 #include "backend/cpu/matmul_int.h"
 
 #include "base/mathx.h"
@@ -103,21 +103,37 @@ ALWAYS float add_256(sl_type type, float acc, const block *w, const sl_qrows *x)
     return fmaf(-(w->m * *x->d), (float)msum, acc);
 }
 
+enum { PIECE = 1024 }; /* columns decoded at a time */
+
+ALWAYS void decode_piece(sl_type type, const uint8_t *p, uint32_t n_block, block *w)
+{
+    for (uint32_t b = 0; b < n_block; b++, p += sl_mm_block_bytes(type)) {
+        if (sl_mm_is_k(type))
+            decode_k(type, p, &w[b]);
+        else
+            decode_32(type, p, &w[b]);
+    }
+}
+
+/* acc and n_block blocks more, from block b0 of token t on. */
+ALWAYS float add_piece(sl_type type, float acc, const block *w, uint32_t n_block, const sl_qact *a, uint32_t t, uint32_t b0)
+{
+    for (uint32_t b = 0; b < n_block; b++) {
+        sl_qrows x = sl_mm_is_k(type) ? sl_qact_at256(a, t, b0 + b, 0) : sl_qact_at32(a, t, b0 + b, 0);
+        acc = sl_mm_is_k(type) ? add_256(type, acc, &w[b], &x) : add_32(type, acc, &w[b], &x);
+    }
+    return acc;
+}
+
 ALWAYS void row_times_all(sl_type type, const uint8_t *row, const sl_qact *a, float *y, size_t ld_y)
 {
-    for (uint32_t t = 0; t < a->n_tok; t++) y[t * ld_y] = 0;
-    for (uint32_t b = 0; b < a->n_in / sl_mm_block(type); b++) {
-        block w;
-        const uint8_t *p = row + (size_t)b * sl_mm_block_bytes(type);
-        if (sl_mm_is_k(type))
-            decode_k(type, p, &w);
-        else
-            decode_32(type, p, &w);
-        for (uint32_t t = 0; t < a->n_tok; t++) {
-            sl_qrows x = sl_mm_is_k(type) ? sl_qact_at256(a, t, b, 0) : sl_qact_at32(a, t, b, 0);
-            float *acc = y + t * ld_y;
-            *acc = sl_mm_is_k(type) ? add_256(type, *acc, &w, &x) : add_32(type, *acc, &w, &x);
-        }
+    const uint32_t n_block = a->n_in / sl_mm_block(type), most = PIECE / sl_mm_block(type);
+    block w[PIECE / 32];
+    for (uint32_t b0 = 0; b0 < n_block; b0 += most) {
+        uint32_t n = n_block - b0 < most ? n_block - b0 : most;
+        decode_piece(type, row + (size_t)b0 * sl_mm_block_bytes(type), n, w);
+        for (uint32_t t = 0; t < a->n_tok; t++)
+            y[t * ld_y] = add_piece(type, b0 ? y[t * ld_y] : 0, w, n, a, t, b0);
     }
 }
 
@@ -132,16 +148,32 @@ ALWAYS float element(sl_type type, const uint8_t *row, size_t i)
     return f;
 }
 
+static float tree(float s[16])
+{
+    for (uint32_t half = 8; half; half /= 2)
+        for (uint32_t j = 0; j < half; j++) s[j] += s[j + half];
+    return s[0];
+}
+
+/* n_tok <= 4 tokens from t0 on, so that an element is widened once for several. */
+ALWAYS void float_row_times_some(sl_type type, const uint8_t *row, const sl_qact *a, uint32_t t0, uint32_t n_tok, float *y,
+                                 size_t ld_y)
+{
+    float s[4][16] = {{0}};
+    for (uint32_t i = 0; i < a->n_in; i++) {
+        float w = element(type, row, i);
+        for (uint32_t t = 0; t < n_tok; t++) {
+            float *sum = &s[t][i % 16];
+            *sum = fmaf(w, a->x[(t0 + t) * a->ld_x + i], *sum);
+        }
+    }
+    for (uint32_t t = 0; t < n_tok; t++) y[(t0 + t) * ld_y] = tree(s[t]);
+}
+
 ALWAYS void float_row_times_all(sl_type type, const uint8_t *row, const sl_qact *a, float *y, size_t ld_y)
 {
-    for (uint32_t t = 0; t < a->n_tok; t++) {
-        const float *x = a->x + t * a->ld_x;
-        float s[16] = {0};
-        for (uint32_t i = 0; i < a->n_in; i++) s[i % 16] = fmaf(element(type, row, i), x[i], s[i % 16]);
-        for (uint32_t half = 8; half; half /= 2)
-            for (uint32_t j = 0; j < half; j++) s[j] += s[j + half];
-        y[t * ld_y] = s[0];
-    }
+    for (uint32_t t = 0; t < a->n_tok; t += 4)
+        float_row_times_some(type, row, a, t, a->n_tok - t < 4 ? a->n_tok - t : 4, y, ld_y);
 }
 
 /* ---- the table ---- */

@@ -48,14 +48,15 @@ ALWAYS void prefetch_far(const uint8_t *p, uint32_t bytes)
 }
 
 /* ---- prefetching for one token ----
- * While a group of rows is computed with, as many bytes of the next one are fetched, in the order of memory: the
- * hardware's own prefetching goes along with that.  near: two groups fit the first-level cache. */
+ * While a group of rows is computed with, as many bytes of a later one are fetched, in the order of memory: the hardware's
+ * own prefetching goes along with that.  Small groups are fetched into the first-level cache (near), where they and what
+ * is being computed with find room; larger ones into the second-level cache. */
 typedef struct {
     const uint8_t *at;
     bool near;
 } fetcher;
 
-enum { NEAR_BYTES = 999 << 10 };
+enum { NEAR_BYTES = 8 << 10 };
 
 ALWAYS fetcher fetch_from(const uint8_t *ahead, size_t row_bytes)
 {
@@ -120,16 +121,14 @@ ALWAYS __m256i bits_at(__m256i v, int n, char mask)
     return _mm256_and_si256(v, _mm256_set1_epi8(mask));
 }
 
-/* Codes of the four sub-blocks of 32 in half h of a K-quant block. */
-ALWAYS void codes_128(sl_type type, const uint8_t *p, int h, __m256i code[4])
+/* Codes of the four sub-blocks of 32 in half h of a K-quant block.  a, b and high are its bytes, the first and second 32 of
+ * codes and 32 of high bits, in any order of bytes that is the same for all. */
+ALWAYS void split_128(sl_type type, int h, __m256i a, __m256i b, __m256i high, __m256i code[4])
 {
     const __m256i low = _mm256_set1_epi8(15);
-    const uint8_t *qs = p + h * 64 + (type == SL_Q4_K ? 16 : type == SL_Q5_K ? 48 : 0);
-    __m256i a = load_256(qs), b = load_256(qs + 32);
     __m256i a_low = _mm256_and_si256(a, low), a_high = _mm256_and_si256(_mm256_srli_epi16(a, 4), low);
     __m256i b_low = _mm256_and_si256(b, low), b_high = _mm256_and_si256(_mm256_srli_epi16(b, 4), low);
     if (type == SL_Q6_K) {
-        __m256i high = load_256(p + 128 + h * 32);
         code[0] = _mm256_or_si256(a_low, bits_at(high, 4, 0x30));
         code[1] = _mm256_or_si256(b_low, bits_at(high, 2, 0x30));
         code[2] = _mm256_or_si256(a_high, bits_at(high, 0, 0x30));
@@ -140,11 +139,26 @@ ALWAYS void codes_128(sl_type type, const uint8_t *p, int h, __m256i code[4])
     code[1] = a_high;
     code[2] = b_low;
     code[3] = b_high;
-    if (type == SL_Q5_K) {
-        __m256i high = load_256(p + 16);
-        UNROLL
-        for (int i = 0; i < 4; i++) code[i] = _mm256_or_si256(code[i], bits_at(high, 4 - 4 * h - i, 0x10));
-    }
+    if (type != SL_Q5_K) return;
+    UNROLL
+    for (int i = 0; i < 4; i++) code[i] = _mm256_or_si256(code[i], bits_at(high, 4 - 4 * h - i, 0x10));
+}
+
+/* Where those bytes stand in a block; there are no high ones in Q4_K. */
+ALWAYS uint32_t codes_at(sl_type type, uint32_t h)
+{
+    return (type == SL_Q4_K ? 16 : type == SL_Q5_K ? 48 : 0) + h * 64;
+}
+
+ALWAYS uint32_t high_at(sl_type type, uint32_t h)
+{
+    return type == SL_Q6_K ? 128 + h * 32 : 16;
+}
+
+ALWAYS void codes_128(sl_type type, const uint8_t *p, int h, __m256i code[4])
+{
+    const uint8_t *q = p + codes_at(type, (uint32_t)h);
+    split_128(type, h, load_256(q), load_256(q + 32), load_256(p + high_at(type, (uint32_t)h)), code);
 }
 
 /* The f16 at `at` in each of eight rows. */
@@ -304,7 +318,7 @@ ALWAYS __m256i dot_256(sl_type type, const uint8_t *p, const sl_qrows *x, __m128
     __m256i scale, isum = _mm256_setzero_si256();
     if (type == SL_Q6_K) {
         const __m128i apart = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
-        __m128i s = load_128(p + 192); /* in natural order, as the sums of 16 neighbours are */
+        __m128i s = load_128(p + 194);/* in natural order, as the sums of 16 neighbours are */
         __m256i off = _mm256_madd_epi16(_mm256_cvtepi8_epi16(s), load_256(x->sum16));
         isum = _mm256_sub_epi32(isum, _mm256_slli_epi32(off, 5));
         scale = _mm256_cvtepi8_epi16(_mm_shuffle_epi8(s, apart));
@@ -364,27 +378,44 @@ ALWAYS uint32_t piece_block_bytes(sl_type type, uint32_t r)
     return units * 4 * r;
 }
 
-/* v[i] holds n (4 or 8) units of row i; unit k of all rows goes to `to` + k * stride. */
-ALWAYS void store_crosswise(uint8_t *to, size_t stride, const __m256i v[8], int n)
+/* v[i] holds four units of row i and four of row i + 4; unit[k] gets unit k of all rows. */
+ALWAYS void pairs_crosswise(const __m256i v[4], __m256i unit[4])
 {
-    __m256i a[8], b[8];
+    __m256i a = _mm256_unpacklo_epi32(v[0], v[1]), b = _mm256_unpackhi_epi32(v[0], v[1]);
+    __m256i c = _mm256_unpacklo_epi32(v[2], v[3]), d = _mm256_unpackhi_epi32(v[2], v[3]);
+    unit[0] = _mm256_unpacklo_epi64(a, c);
+    unit[1] = _mm256_unpackhi_epi64(a, c);
+    unit[2] = _mm256_unpacklo_epi64(b, d);
+    unit[3] = _mm256_unpackhi_epi64(b, d);
+}
+
+/* v[i] holds eight units of row i. */
+ALWAYS void crosswise(const __m256i v[8], __m256i unit[8])
+{
+    __m256i low[4], high[4];
     UNROLL
-    for (int i = 0; i < 8; i += 2) {
-        a[i] = _mm256_unpacklo_epi32(v[i], v[i + 1]);
-        a[i + 1] = _mm256_unpackhi_epi32(v[i], v[i + 1]);
+    for (int i = 0; i < 4; i++) {
+        low[i] = _mm256_permute2x128_si256(v[i], v[i + 4], 0x20);
+        high[i] = _mm256_permute2x128_si256(v[i], v[i + 4], 0x31);
     }
+    pairs_crosswise(low, unit);
+    pairs_crosswise(high, unit + 4);
+}
+
+ALWAYS void load_crosswise(const uint8_t *const *row, size_t at, __m256i unit[8])
+{
+    __m256i v[8];
     UNROLL
-    for (int i = 0; i < 8; i += 4) {
-        b[i] = _mm256_unpacklo_epi64(a[i], a[i + 2]);
-        b[i + 1] = _mm256_unpackhi_epi64(a[i], a[i + 2]);
-        b[i + 2] = _mm256_unpacklo_epi64(a[i + 1], a[i + 3]);
-        b[i + 3] = _mm256_unpackhi_epi64(a[i + 1], a[i + 3]);
-    }
+    for (int i = 0; i < 8; i++) v[i] = load_256(row[i] + at);
+    crosswise(v, unit);
+}
+
+/* n units, the first at `to`; returns the place after them. */
+ALWAYS uint8_t *store_units(uint8_t *to, size_t stride, const __m256i *unit, int n)
+{
     UNROLL
-    for (size_t i = 0; i < 4; i++) {
-        store_256(to + i * stride, _mm256_permute2x128_si256(b[i], b[i + 4], 0x20));
-        if (n == 8) store_256(to + (i + 4) * stride, _mm256_permute2x128_si256(b[i], b[i + 4], 0x31));
-    }
+    for (int i = 0; i < n; i++, to += stride) store_256(to, unit[i]);
+    return to;
 }
 
 /* Eight scales as units. */
@@ -400,27 +431,68 @@ ALWAYS __m256i scale_units(__m256i s)
 /* Scales of a K-quant block of eight rows; returns the place after them. */
 ALWAYS uint8_t *unpack_scales_256(sl_type type, const uint8_t *const *row, size_t at, uint8_t *to, size_t stride)
 {
-    __m256i v[8];
+    __m256i v[8], unit[8];
+    uint64_t s[8], m[8];
     if (type == SL_Q6_K) {
-        for (int h = 0; h < 2; h++, to += 8 * stride) {
+        for (int h = 0; h < 2; h++) {
             for (int i = 0; i < 8; i++)
                 v[i] = scale_units(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(row[i] + at + 192 + h * 8))));
-            store_crosswise(to, stride, v, 8);
+            crosswise(v, unit);
+            to = store_units(to, stride, unit, 8);
         }
         for (int i = 0; i < 8; i++) v[i] = _mm256_cvtepi8_epi16(load_128(row[i] + at + 192));
-        store_crosswise(to, stride, v, 8);
-        return to + 8 * stride;
+        crosswise(v, unit);
+        return store_units(to, stride, unit, 8);
     }
-    uint64_t s[8], m[8];
     for (int i = 0; i < 8; i++) {
         sl_mm_scales_k(row[i] + at + 4, &s[i], &m[i]);
         v[i] = scale_units(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128((int64_t)s[i])));
     }
-    store_crosswise(to, stride, v, 8);
-    to += 8 * stride;
-    for (int i = 0; i < 8; i++) v[i] = _mm256_cvtepu8_epi16(_mm_cvtsi64_si128((int64_t)m[i]));
-    store_crosswise(to, stride, v, 4);
-    return to + 4 * stride;
+    crosswise(v, unit);
+    to = store_units(to, stride, unit, 8);
+    for (int i = 0; i < 4; i++) v[i] = _mm256_cvtepu8_epi16(_mm_set_epi64x((int64_t)m[i + 4], (int64_t)m[i]));
+    pairs_crosswise(v, unit);
+    return store_units(to, stride, unit, 4);
+}
+
+/* Codes of the blocks at `at` in eight rows; what is nibbles is turned crosswise first and taken apart then. */
+ALWAYS uint8_t *unpack_codes_32(sl_type type, const uint8_t *const *row, size_t at, uint8_t *to, size_t stride)
+{
+    const __m256i low = _mm256_set1_epi8(15);
+    __m256i v[8], unit[8];
+    if (type == SL_Q4_0 || type == SL_Q4_1) {
+        at += sl_mm_block_bytes(type) - 16;
+        UNROLL
+        for (int i = 0; i < 4; i++) v[i] = _mm256_set_m128i(load_128(row[i + 4] + at), load_128(row[i] + at));
+        pairs_crosswise(v, unit);
+        UNROLL
+        for (int i = 0; i < 4; i++) {
+            unit[i + 4] = _mm256_and_si256(_mm256_srli_epi16(unit[i], 4), low);
+            unit[i] = _mm256_and_si256(unit[i], low);
+        }
+    } else {
+        UNROLL
+        for (int i = 0; i < 8; i++) v[i] = codes_32(type, row[i] + at);
+        crosswise(v, unit);
+    }
+    return store_units(to, stride, unit, 8);
+}
+
+ALWAYS uint8_t *unpack_codes_256(sl_type type, const uint8_t *const *row, size_t at, uint8_t *to, size_t stride)
+{
+    __m256i a[8], b[8], high[8], code[4];
+    UNROLL
+    for (int h = 0; h < 2; h++, to += 32 * stride) {
+        load_crosswise(row, at + codes_at(type, (uint32_t)h), a);
+        load_crosswise(row, at + codes_at(type, (uint32_t)h) + 32, b);
+        if (type == SL_Q6_K || h == 0) load_crosswise(row, at + high_at(type, (uint32_t)h), high);
+        UNROLL
+        for (uint32_t i = 0; i < 8; i++) {
+            split_128(type, h, a[i], b[i], high[i], code);
+            store_units(to + i * stride, 8 * stride, code, 4);
+        }
+    }
+    return to;
 }
 
 /* Eight rows of a panel of r, n_block blocks from block b0 on; as many bytes are prefetched from ahead on. */
@@ -431,28 +503,15 @@ ALWAYS void unpack_8(sl_type type, const uint8_t *const *row, uint32_t b0, uint3
     const size_t stride = r * 4;
     for (uint32_t b = 0; b < n_block; b++, to += piece_block_bytes(type, r), ahead += 8 * bytes) {
         size_t at = (size_t)(b0 + b) * bytes;
-        uint8_t *next = to;
-        __m256i v[8];
+        uint8_t *next;
+        __m256 d, min;
+        prefetch_far(ahead, 8 * bytes);
         if (sl_mm_is_k(type)) {
-            for (int h = 0; h < 2; h++) {
-                __m256i code[8][4];
-                for (int i = 0; i < 8; i++) {
-                    prefetch_far(ahead + (size_t)(h * 8 + i) * (bytes / 2), bytes / 2);
-                    codes_128(type, row[i] + at, h, code[i]);
-                }
-                for (int k = 0; k < 4; k++, next += 8 * stride) {
-                    for (int i = 0; i < 8; i++) v[i] = code[i][k];
-                    store_crosswise(next, stride, v, 8);
-                }
-            }
+            next = unpack_codes_256(type, row, at, to, stride);
             next = unpack_scales_256(type, row, at, next, stride);
         } else {
-            prefetch_far(ahead, 8 * bytes);
-            for (int i = 0; i < 8; i++) v[i] = codes_32(type, row[i] + at);
-            store_crosswise(next, stride, v, 8);
-            next += 8 * stride;
+            next = unpack_codes_32(type, row, at, to, stride);
         }
-        __m256 d, min;
         scales_8(type, row, at, &d, &min);
         _mm256_storeu_ps((float *)(void *)next, d);
         if (sl_mm_has_min(type)) _mm256_storeu_ps((float *)(void *)(next + stride), min);

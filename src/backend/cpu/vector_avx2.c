@@ -101,7 +101,8 @@ static void add(float *y, const float *x, size_t n)
 
 static void scale(float *y, float s, size_t n)
 {
-    for (size_t i = 0; i < n; i += 8) store_part(y + i, n - i, _mm256_mul_ps(load_part(y + i, n - i), _mm256_set1_ps(s)));
+    const __m256 k = _mm256_set1_ps(s);
+    for (size_t i = 0; i < n; i += 8) store_part(y + i, n - i, _mm256_mul_ps(load_part(y + i, n - i), k));
 }
 
 static void softcap(float *y, float cap, size_t n)
