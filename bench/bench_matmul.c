@@ -37,9 +37,11 @@ static void *must(void *p)
 static void open_backend(bench *t, sl_cpu_level level, uint32_t n_in, uint32_t n_thread)
 {
     sl_err err = {0};
-    t->b = (sl_backend){.opt = {.kind = SL_BACKEND_CPU, .level = level, .n_thread = n_thread, .max_tok = MAX_TOK, .max_in = n_in}};
+    t->b = (sl_backend){
+        .opt = {.kind = SL_BACKEND_CPU, .level = level, .n_thread = n_thread, .max_tok = MAX_TOK, .max_in = n_in}};
     if (sl_pool_open(&t->b.pool, n_thread, &err) != SL_OK ||
-        sl_block_open(&t->b.scratch, NULL, SL_MEM_SCRATCH, sl_cpu_matmul_scratch_bytes(&t->b.opt), SL_BLOCK_HUGE, "scratch", &err) != SL_OK) {
+        sl_block_open(&t->b.scratch, NULL, SL_MEM_SCRATCH, sl_cpu_matmul_scratch_bytes(&t->b.opt), SL_BLOCK_HUGE,
+                      "scratch", &err) != SL_OK) {
         fprintf(stderr, "error: %s\n", err.msg);
         exit(1);
     }
@@ -104,7 +106,8 @@ static void run(bench *t, sl_type type, sl_cpu_level level, uint32_t n_in, uint3
     open_backend(t, level, n_in, n_thread);
     double bytes = (double)t->m[0].row_bytes * n_out, macs = (double)n_in * n_out;
     double one = best(t, t->n_m, 1) / t->n_m, warm = best(t, 1, 1);
-    printf("%-5s %-9s decode %5.1f GB/s (%5.1f warm)  prefill", t->type->name, sl_cpu_level_name(level), bytes / one / 1e9, bytes / warm / 1e9);
+    printf("%-5s %-9s decode %5.1f GB/s (%5.1f warm)  prefill", t->type->name, sl_cpu_level_name(level),
+           bytes / one / 1e9, bytes / warm / 1e9);
     for (size_t i = 0; i < sizeof n_tok / sizeof *n_tok; i++) {
         double s = best(t, 1, n_tok[i]);
         printf("  %3u: %6.1f (x %4.1f)", n_tok[i], macs * n_tok[i] / s / 1e9, warm * n_tok[i] / s);
@@ -128,7 +131,8 @@ int main(int argc, char **argv)
     bench t = {.seconds = argc > 4 ? atof(argv[4]) : 0.3};
     t.x = must(malloc((size_t)MAX_TOK * n_in * sizeof(float)));
     t.y = must(malloc((size_t)MAX_TOK * n_out * sizeof(float)));
-    for (size_t i = 0; i < (size_t)MAX_TOK * n_in; i++) t.x[i] = (float)(i * 37 % 255) / 127 - 1;
+    for (size_t i = 0; i < (size_t)MAX_TOK * n_in; i++)
+        t.x[i] = (float)(i * 37 % 255) / 127 - 1;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         for (sl_cpu_level l = SL_CPU_PORTABLE; l <= SL_CPU_AVX512; l++) {
             const sl_type_info *type = sl_type_find((uint32_t)types[i]);

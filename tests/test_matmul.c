@@ -1,6 +1,6 @@
 /* The matrix kernels against the law of sl_matmul, stated again here from the format descriptions, element by element:
- * every type, level, odd shape, number of tokens and threads must give exactly these bits.  The weights end right before
- * a page that may not be touched. */
+ * every type, level, odd shape, number of tokens and threads must give exactly these bits.  The weights end right
+ * before a page that may not be touched. */
 #include "backend/backend_int.h"
 #include "backend/cpu/matmul_int.h"
 
@@ -23,7 +23,10 @@ static uint32_t random_u32(void)
     return (uint32_t)(seed >> 16);
 }
 
-static float random_float(void) { return (float)(int32_t)random_u32() * 0x1p-31f; }
+static float random_float(void)
+{
+    return (float)(int32_t)random_u32() * 0x1p-31f;
+}
 
 /* ---- the law ---- */
 
@@ -42,22 +45,40 @@ static float bfloat(const uint8_t *p)
     return f;
 }
 
-static int low(int v) { return v & 15; }
-static int high(int v) { return v >> 4 & 15; }
-static int nibble_32(const uint8_t *qs, int i) { return i < 16 ? low(qs[i]) : high(qs[i - 16]); }
-static int bit(const uint8_t *p, int i) { return p[i / 8] >> i % 8 & 1; }
+static int low(int v)
+{
+    return v & 15;
+}
+static int high(int v)
+{
+    return v >> 4 & 15;
+}
+static int nibble_32(const uint8_t *qs, int i)
+{
+    return i < 16 ? low(qs[i]) : high(qs[i - 16]);
+}
+static int bit(const uint8_t *p, int i)
+{
+    return p[i / 8] >> i % 8 & 1;
+}
 
 /* Integer value of element i of a block: the code less its offset. */
 static int code(sl_type type, const uint8_t *B, int i)
 {
     int g = i / 32, l = i % 32, h = i / 128, k = i % 128 / 32;
     switch (type) {
-    case SL_Q4_0: return nibble_32(B + 2, i) - 8;
-    case SL_Q4_1: return nibble_32(B + 4, i);
-    case SL_Q5_0: return (nibble_32(B + 6, i) | bit(B + 2, i) << 4) - 16;
-    case SL_Q5_1: return nibble_32(B + 8, i) | bit(B + 4, i) << 4;
-    case SL_Q8_0: return (int8_t)B[2 + i];
-    case SL_Q4_K: return g % 2 ? high(B[16 + 32 * (g / 2) + l]) : low(B[16 + 32 * (g / 2) + l]);
+    case SL_Q4_0:
+        return nibble_32(B + 2, i) - 8;
+    case SL_Q4_1:
+        return nibble_32(B + 4, i);
+    case SL_Q5_0:
+        return (nibble_32(B + 6, i) | bit(B + 2, i) << 4) - 16;
+    case SL_Q5_1:
+        return nibble_32(B + 8, i) | bit(B + 4, i) << 4;
+    case SL_Q8_0:
+        return (int8_t)B[2 + i];
+    case SL_Q4_K:
+        return g % 2 ? high(B[16 + 32 * (g / 2) + l]) : low(B[16 + 32 * (g / 2) + l]);
     case SL_Q5_K: {
         int v = B[48 + 32 * (g / 2) + l];
         return (g % 2 ? high(v) : low(v)) + 16 * (B[16 + l] >> g & 1);
@@ -66,7 +87,8 @@ static int code(sl_type type, const uint8_t *B, int i)
         int v = B[64 * h + 32 * (k & 1) + l];
         return ((k < 2 ? low(v) : high(v)) | (B[128 + 32 * h + l] >> 2 * k & 3) << 4) - 32;
     }
-    default: return 0;
+    default:
+        return 0;
     }
 }
 
@@ -85,7 +107,8 @@ static float quantise(const float *x, int n, int8_t *q)
         if (fabsf(x[i]) > most) most = fabsf(x[i]);
     }
     float d = most / 127;
-    for (int i = 0; i < n; i++) q[i] = d > 0x1p-128f && d < INFINITY ? (int8_t)nearbyintf(x[i] * (1 / d)) : 0;
+    for (int i = 0; i < n; i++)
+        q[i] = d > 0x1p-128f && d < INFINITY ? (int8_t)nearbyintf(x[i] * (1 / d)) : 0;
     return d;
 }
 
@@ -97,7 +120,8 @@ static float law_32(sl_type type, const uint8_t *row, const float *x, int n_in)
         int8_t q[32];
         float d = quantise(x + b * 32, 32, q);
         int isum = 0, sum = 0;
-        for (int i = 0; i < 32; i++) isum += code(type, row, i) * q[i], sum += q[i];
+        for (int i = 0; i < 32; i++)
+            isum += code(type, row, i) * q[i], sum += q[i];
         acc = fmaf(half(row) * d, (float)isum, acc);
         if (type == SL_Q4_1 || type == SL_Q5_1) acc = fmaf(half(row + 2), d * (float)sum, acc);
     }
@@ -137,14 +161,23 @@ static float law_float(sl_type type, const uint8_t *row, const float *x, int n_i
             w = type == SL_F16 ? half(row + i * 2) : bfloat(row + i * 2);
         s[i % 16] = fmaf(w, x[i], s[i % 16]);
     }
-    for (int j = 0; j < 8; j++) s[j] += s[j + 8];
-    for (int j = 0; j < 4; j++) s[j] += s[j + 4];
-    for (int j = 0; j < 2; j++) s[j] += s[j + 2];
+    for (int j = 0; j < 8; j++)
+        s[j] += s[j + 8];
+    for (int j = 0; j < 4; j++)
+        s[j] += s[j + 4];
+    for (int j = 0; j < 2; j++)
+        s[j] += s[j + 2];
     return s[0] + s[1];
 }
 
-static bool is_float(sl_type type) { return type == SL_F32 || type == SL_F16 || type == SL_BF16; }
-static bool is_k(sl_type type) { return type == SL_Q4_K || type == SL_Q5_K || type == SL_Q6_K; }
+static bool is_float(sl_type type)
+{
+    return type == SL_F32 || type == SL_F16 || type == SL_BF16;
+}
+static bool is_k(sl_type type)
+{
+    return type == SL_Q4_K || type == SL_Q5_K || type == SL_Q6_K;
+}
 
 static float law(sl_type type, const uint8_t *row, const float *x, int n_in)
 {
@@ -171,7 +204,10 @@ static guarded guarded_new(size_t bytes)
     return g;
 }
 
-static void guarded_free(guarded g) { munmap(g.map, g.map_bytes); }
+static void guarded_free(guarded g)
+{
+    munmap(g.map, g.map_bytes);
+}
 
 /* A finite half of middling size. */
 static void put_half(uint8_t *p)
@@ -199,7 +235,8 @@ static void fill_weights(sl_type type, uint8_t *p, size_t n_block)
             put_element(type, p);
             continue;
         }
-        for (size_t i = 0; i < bytes; i++) p[i] = (uint8_t)(random_u32() >> 3);
+        for (size_t i = 0; i < bytes; i++)
+            p[i] = (uint8_t)(random_u32() >> 3);
         put_half(p + (type == SL_Q6_K ? 208 : 0));
         if (type == SL_Q4_1 || type == SL_Q5_1 || type == SL_Q4_K || type == SL_Q5_K) put_half(p + 2);
     }
@@ -209,7 +246,8 @@ static void fill_weights(sl_type type, uint8_t *p, size_t n_block)
 
 static void backend_new(sl_backend *b, sl_cpu_level level, uint32_t n_thread, uint32_t max_tok, uint32_t max_in)
 {
-    *b = (sl_backend){.opt = {.kind = SL_BACKEND_CPU, .level = level, .n_thread = n_thread, .max_tok = max_tok, .max_in = max_in}};
+    *b = (sl_backend){
+        .opt = {.kind = SL_BACKEND_CPU, .level = level, .n_thread = n_thread, .max_tok = max_tok, .max_in = max_in}};
     sl_err err = {0};
     assert_int_equal(sl_pool_open(&b->pool, n_thread, &err), SL_OK);
     size_t bytes = sl_cpu_matmul_scratch_bytes(&b->opt);
@@ -238,19 +276,24 @@ static const sl_cpu_level levels[] = {SL_CPU_PORTABLE, SL_CPU_AVX2, SL_CPU_AVX51
 static int n_level(void)
 {
     int n = 1;
-    while (n < 3 && sl_cpu_has(levels[n])) n++;
+    while (n < 3 && sl_cpu_has(levels[n]))
+        n++;
     return n;
 }
 
 static void count_missing_levels(void)
 {
     if (n_level() == 3) return;
-    print_message("skipped: this machine has no %s; the levels below it were tested\n", sl_cpu_level_name(levels[n_level()]));
+    print_message("skipped: this machine has no %s; the levels below it were tested\n",
+                  sl_cpu_level_name(levels[n_level()]));
     skip();
 }
 
 /* Same bits, or both not a number. */
-static bool same(float a, float b) { return memcmp(&a, &b, 4) == 0 || (isnan(a) && isnan(b)); }
+static bool same(float a, float b)
+{
+    return memcmp(&a, &b, 4) == 0 || (isnan(a) && isnan(b));
+}
 
 /* ---- one problem: weights and inputs of the largest shape, and what must come out ---- */
 
@@ -271,8 +314,10 @@ static problem problem_new(sl_type type, uint32_t n_in)
     fill_weights(type, p.w.data, (size_t)n_in / p.type->block * MAX_ROW);
     p.x = malloc(MAX_TOK * p.ld_x * sizeof(float));
     p.want = malloc(MAX_TOK * MAX_ROW * sizeof(float));
-    for (size_t i = 0; i < MAX_TOK * p.ld_x; i++) p.x[i] = random_float() * (random_u32() % 16 ? 1.0f : 20.0f);
-    for (size_t t = 1; t < MAX_TOK; t += 6) memset(p.x + t * p.ld_x, 0, sl_min_u64(n_in, 40) * sizeof(float));
+    for (size_t i = 0; i < MAX_TOK * p.ld_x; i++)
+        p.x[i] = random_float() * (random_u32() % 16 ? 1.0f : 20.0f);
+    for (size_t t = 1; t < MAX_TOK; t += 6)
+        memset(p.x + t * p.ld_x, 0, sl_min_u64(n_in, 40) * sizeof(float));
     return p;
 }
 
@@ -281,7 +326,8 @@ static void expect(problem *p, size_t n_out, size_t n_tok)
 {
     for (size_t t = 0; t < n_tok; t++)
         for (size_t r = MAX_ROW - n_out; r < MAX_ROW; r++)
-            p->want[t * MAX_ROW + r] = law((sl_type)p->type->id, p->w.data + r * p->row_bytes, p->x + t * p->ld_x, (int)p->n_in);
+            p->want[t * MAX_ROW + r] =
+                law((sl_type)p->type->id, p->w.data + r * p->row_bytes, p->x + t * p->ld_x, (int)p->n_in);
 }
 
 static void problem_free(problem *p)
@@ -317,7 +363,8 @@ static void check(sl_backend *b, const problem *p, uint32_t n_out, uint32_t n_to
     sl_matrix m = matrix_of(p, n_out, cut, &copy);
     size_t ld_y = n_out + 3;
     float *y = malloc(n_tok * ld_y * sizeof(float));
-    for (size_t i = 0; i < n_tok * ld_y; i++) y[i] = 12345;
+    for (size_t i = 0; i < n_tok * ld_y; i++)
+        y[i] = 12345;
     sl_product product = {&m, y, ld_y};
     sl_cpu_matmul(b, &product, 1, p->x, p->ld_x, n_tok);
     for (size_t t = 0; t < n_tok; t++) {
@@ -325,10 +372,11 @@ static void check(sl_backend *b, const problem *p, uint32_t n_out, uint32_t n_to
             float got = y[t * ld_y + r], want = p->want[t * MAX_ROW + MAX_ROW - n_out + r];
             if (!same(got, want))
                 fail_msg("%s %s: n_in %u n_out %u n_tok %u cut %u threads %u: row %zu token %zu is %a, must be %a",
-                         p->type->name, sl_cpu_level_name(b->opt.level), p->n_in, n_out, n_tok, cut, b->opt.n_thread, r, t,
-                         (double)got, (double)want);
+                         p->type->name, sl_cpu_level_name(b->opt.level), p->n_in, n_out, n_tok, cut, b->opt.n_thread, r,
+                         t, (double)got, (double)want);
         }
-        for (size_t r = n_out; r < ld_y; r++) assert_true(y[t * ld_y + r] == 12345);
+        for (size_t r = n_out; r < ld_y; r++)
+            assert_true(y[t * ld_y + r] == 12345);
     }
     free(y);
     if (cut) guarded_free(copy);
@@ -336,7 +384,8 @@ static void check(sl_backend *b, const problem *p, uint32_t n_out, uint32_t n_to
 
 static const uint32_t n_outs[] = {1, 3, 7, 8, 9, 17, 64, 193};
 static const uint32_t n_toks[] = {1, 2, 3, 4, 5, 7, 8, 16, 33};
-static const uint32_t ins_float[] = {1, 15, 33, 250, 1031}, ins_32[] = {32, 96, 576, 1056, 2048}, ins_256[] = {256, 768, 1280, 2048};
+static const uint32_t ins_float[] = {1, 15, 33, 250, 1031}, ins_32[] = {32, 96, 576, 1056, 2048},
+                      ins_256[] = {256, 768, 1280, 2048};
 
 static void check_all_shapes(const problem *p, sl_cpu_level level)
 {
@@ -363,7 +412,8 @@ static void test_bits(void **state)
         for (size_t k = 0; k < n; k++) {
             problem p = problem_new(types[i], in[k]);
             expect(&p, MAX_ROW, MAX_TOK);
-            for (int l = 0; l < n_level(); l++) check_all_shapes(&p, levels[l]);
+            for (int l = 0; l < n_level(); l++)
+                check_all_shapes(&p, levels[l]);
             problem_free(&p);
         }
     }
@@ -384,7 +434,8 @@ static void test_close_to_dequantised(void **state)
             p.type->dequantise(p.w.data + r * p.row_bytes, w, 512);
             for (size_t t = 0; t < MAX_TOK; t++) {
                 double sum = 0;
-                for (size_t c = 0; c < 512; c++) sum += (double)w[c] * (double)p.x[t * p.ld_x + c];
+                for (size_t c = 0; c < 512; c++)
+                    sum += (double)w[c] * (double)p.x[t * p.ld_x + c];
                 double diff = sum - (double)p.want[t * MAX_ROW + r];
                 err += diff * diff;
                 norm += sum * sum;
@@ -423,7 +474,8 @@ static void check_mixed(sl_cpu_level level, uint32_t n_thread, uint32_t n_tok)
                 assert_true(same(product[i].y[t * m[i].n_out + r], want));
             }
     }
-    for (size_t i = 0; i < N; i++) free(product[i].y), problem_free(&p[i]);
+    for (size_t i = 0; i < N; i++)
+        free(product[i].y), problem_free(&p[i]);
     backend_free(&b);
 }
 
@@ -447,7 +499,8 @@ static void test_hostile_weights(void **state)
     (void)state;
     for (size_t i = 0; i < N_TYPE; i++) {
         problem p = problem_new(types[i], 512);
-        for (size_t k = 0; k < p.row_bytes * MAX_ROW; k++) p.w.data[k] = (uint8_t)(random_u32() % 4 ? random_u32() >> 5 : k % 2 ? 0x80 : 0xff);
+        for (size_t k = 0; k < p.row_bytes * MAX_ROW; k++)
+            p.w.data[k] = (uint8_t)(random_u32() % 4 ? random_u32() >> 5 : k % 2 ? 0x80 : 0xff);
         expect(&p, MAX_ROW, 9);
         for (int l = 0; l < n_level(); l++) {
             sl_backend b;
@@ -479,7 +532,8 @@ static void test_extreme_codes(void **state)
                 if (types[i] == SL_Q6_K) memset(B + 192, bytes[r % 4], 16);
             }
         for (size_t t = 0; t < MAX_TOK; t++)
-            for (size_t c = 0; c < 512; c++) p.x[t * p.ld_x + c] = t % 3 == 0 ? 3.0f : t % 3 == 1 ? -2.5f : c % 2 ? 1.5f : -1.5f;
+            for (size_t c = 0; c < 512; c++)
+                p.x[t * p.ld_x + c] = t % 3 == 0 ? 3.0f : t % 3 == 1 ? -2.5f : c % 2 ? 1.5f : -1.5f;
         expect(&p, 49, MAX_TOK);
         for (int l = 0; l < n_level(); l++) {
             sl_backend b;
@@ -498,7 +552,8 @@ static void test_extreme_codes(void **state)
 static void test_odd_activations(void **state)
 {
     (void)state;
-    static const float odd[] = {0, -0.0f, 0.5f, 1.5f, -2.5f, 127, 0x1p-149f, -0x1.8p-147f, 0x1p-121f, 0x1.fp-127f, 3e38f, -1e30f, INFINITY, -INFINITY, NAN};
+    static const float odd[] = {0,         -0.0f,       0.5f,  1.5f,   -2.5f,    127,       0x1p-149f, -0x1.8p-147f,
+                                0x1p-121f, 0x1.fp-127f, 3e38f, -1e30f, INFINITY, -INFINITY, NAN};
     for (size_t i = 0; i < N_TYPE; i++) {
         problem p = problem_new(types[i], 512);
         for (size_t t = 0; t < MAX_TOK; t++)
@@ -515,9 +570,39 @@ static void test_odd_activations(void **state)
             backend_new(&b, levels[l], 2, MAX_TOK, 512);
             float *x = p.x, *want = p.want;
             check(&b, &p, 9, MAX_TOK, 0);
-            for (size_t t = 0; t < MAX_TOK; t++, p.x += p.ld_x, p.want += MAX_ROW) check(&b, &p, 9, 1, 0);
+            for (size_t t = 0; t < MAX_TOK; t++, p.x += p.ld_x, p.want += MAX_ROW)
+                check(&b, &p, 9, 1, 0);
             p.x = x;
             p.want = want;
+            backend_free(&b);
+        }
+        problem_free(&p);
+    }
+    count_missing_levels();
+}
+
+/* Products that round to -0 everywhere: columns that are not there must not turn a partial sum into +0. */
+static void test_sign_of_zero(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_TYPE; i++) {
+        if (!is_float(types[i])) continue;
+        problem p = problem_new(types[i], 17);
+        for (size_t k = 0; k < (size_t)MAX_ROW * 17; k++) {
+            static const uint8_t small[][4] = {
+                {0, 0, 0x80, 0x80}, {1, 0x80}, {0x80, 0x80}}; /* negative, of F32 F16 BF16 */
+            size_t bytes = p.type->block_bytes;
+            memcpy(p.w.data + k * bytes, small[i], bytes);
+        }
+        for (size_t c = 0; c < MAX_TOK * p.ld_x; c++)
+            p.x[c] = 0x1p-140f;
+        expect(&p, 9, 5);
+        assert_true(same(p.want[MAX_ROW - 1], -0.0f));
+        for (int l = 0; l < n_level(); l++) {
+            sl_backend b;
+            backend_new(&b, levels[l], 1, 5, 17);
+            check(&b, &p, 9, 1, 0);
+            check(&b, &p, 9, 5, 0);
             backend_free(&b);
         }
         problem_free(&p);
@@ -535,9 +620,11 @@ static void test_scratch_and_support(void **state)
     assert_true(sl_cpu_matmul_scratch_bytes(&opt) < 512 * 4096 * 3 / 2);
     for (size_t i = 0; sl_type_at(i); i++) {
         bool listed = false;
-        for (size_t k = 0; k < N_TYPE; k++) listed |= sl_type_at(i)->id == (uint32_t)types[k];
+        for (size_t k = 0; k < N_TYPE; k++)
+            listed |= sl_type_at(i)->id == (uint32_t)types[k];
         assert_int_equal(sl_cpu_matmul_supports(sl_type_at(i)), listed);
-        if (listed && !is_float((sl_type)sl_type_at(i)->id)) assert_int_equal(sl_mm_block_bytes((sl_type)sl_type_at(i)->id), sl_type_at(i)->block_bytes);
+        if (listed && !is_float((sl_type)sl_type_at(i)->id))
+            assert_int_equal(sl_mm_block_bytes((sl_type)sl_type_at(i)->id), sl_type_at(i)->block_bytes);
     }
 }
 
@@ -550,6 +637,7 @@ int main(void)
         cmocka_unit_test(test_hostile_weights),
         cmocka_unit_test(test_extreme_codes),
         cmocka_unit_test(test_odd_activations),
+        cmocka_unit_test(test_sign_of_zero),
         cmocka_unit_test(test_scratch_and_support),
     };
     return cmocka_run_group_tests_name("matmul", tests, NULL, NULL);

@@ -99,7 +99,7 @@ sl_status sl_hf_read_added(sl_hf_names *x, sl_json_reader *r, uint32_t id, const
     sl_buf content;
     bool special = false, ok = true;
     sl_json_event ev = SL_JSON_KEY;
-    sl_buf_init(&content, SL_TOK_MAX_TOKEN_BYTES);
+    sl_buf_init(&content, r->n_bytes);
     while (ok && (ev = sl_json_read(r)) == SL_JSON_KEY)
         ok = read_member(r, &row, &content, &special);
     row.attr |= special ? SL_TOK_CONTROL : SL_TOK_USER;
@@ -107,6 +107,8 @@ sl_status sl_hf_read_added(sl_hf_names *x, sl_json_reader *r, uint32_t id, const
     if (!ok || ev != SL_JSON_OBJECT_END)
         rc = sl_hf_bad_json(r, file, err);
     else if (content.failed)
+        rc = sl_fail(err, SL_ERR_NOMEM, "%s: no memory for an added token", file);
+    else if (content.len > SL_TOK_MAX_TOKEN_BYTES)
         rc = sl_fail(err, SL_ERR_FORMAT, "%s: added token %u has more than %d bytes", file, row.id,
                      SL_TOK_MAX_TOKEN_BYTES);
     else if (row.id == SL_NO_ID)

@@ -6,7 +6,8 @@
 
 void sl_qact_layout(sl_qact *a, sl_arena *arena, unsigned rules)
 {
-    size_t n_slot = (size_t)sl_qact_groups(a) * a->width, n_32 = n_slot * (a->n_in / 32), n_256 = n_slot * (a->n_in / 256);
+    size_t n_slot = (size_t)sl_qact_groups(a) * a->width, n_32 = n_slot * (a->n_in / 32),
+           n_256 = n_slot * (a->n_in / 256);
     if (rules & SL_RULE_32) {
         a->r32.q = sl_arena_take(arena, n_32, 32, 64);
         a->r32.d = sl_arena_take(arena, n_32, sizeof(float), 64);
@@ -52,21 +53,24 @@ static float quantise(int8_t *q, const float *x, uint32_t n)
     float d = top.f / 127.0f;
     bool usable = d > 0x1p-128f && top.bits < 0x7f800000;
     float inv = usable ? 1.0f / d : 0;
-    for (uint32_t i = 0; i < n; i++) q[i] = usable ? (int8_t)lrintf(x[i] * inv) : 0;
+    for (uint32_t i = 0; i < n; i++)
+        q[i] = usable ? (int8_t)lrintf(x[i] * inv) : 0;
     return d;
 }
 
 static int sum_of(const int8_t *q, uint32_t n)
 {
     int sum = 0;
-    for (uint32_t i = 0; i < n; i++) sum += q[i];
+    for (uint32_t i = 0; i < n; i++)
+        sum += q[i];
     return sum;
 }
 
 /* Spreads q [n] of one token over its places; to[0] is its first. */
 static void place(int8_t *to, const int8_t *q, uint32_t n, uint32_t width)
 {
-    for (uint32_t i = 0; i < n; i += 4) memcpy(to + (size_t)i * width, q + i, 4);
+    for (uint32_t i = 0; i < n; i += 4)
+        memcpy(to + (size_t)i * width, q + i, 4);
 }
 
 static void token_32(const sl_qact *a, const float *x, uint32_t group, uint32_t t)
@@ -87,8 +91,10 @@ static void token_256(const sl_qact *a, const float *x, uint32_t group, uint32_t
         sl_qrows r = sl_qact_at256(a, group, b, t);
         int8_t q[256];
         *r.d = quantise(q, x + b * 256, 256);
-        for (uint32_t i = 0; i < 16; i++) r.sum16[i / 2 * a->width * 2 + i % 2] = (int16_t)sum_of(q + i * 16, 16);
-        for (uint32_t i = 0; i < 8; i++) r.sum32[i / 2 * a->width * 2 + i % 2] = (int16_t)sum_of(q + i * 32, 32);
+        for (uint32_t i = 0; i < 16; i++)
+            r.sum16[i / 2 * a->width * 2 + i % 2] = (int16_t)sum_of(q + i * 16, 16);
+        for (uint32_t i = 0; i < 8; i++)
+            r.sum32[i / 2 * a->width * 2 + i % 2] = (int16_t)sum_of(q + i * 32, 32);
         place(r.q, q, 256, a->width);
     }
 }

@@ -1,11 +1,11 @@
 /* Activations as the matrix kernels read them: quantised once per sl_matmul call, by the rules of its law (backend.h).
  *
- * Tokens stand in groups of `width` side by side, so that a kernel that works on a tile of tokens walks straight through
- * memory; width is 1 for a single token and in the portable level.  The last group may have unused places.
+ * Tokens stand in groups of `width` side by side, so that a kernel that works on a tile of tokens walks straight
+ * through memory; width is 1 for a single token and in the portable level.  The last group may have unused places.
  *
- * What the law leaves open is settled here: the largest |x| of a block is found by its bits, so a NaN or infinity is the
- * largest; when d is not finite or 1/d would not be (d <= 2^-128), all q are 0.  A product with such a block is NaN in
- * the first case, and 0 in the second. */
+ * What the law leaves open is settled here: the largest |x| of a block is found by its bits, so a NaN or infinity is
+ * the largest; when d is not finite or 1/d would not be (d <= 2^-128), all q are 0.  A product with such a block is NaN
+ * in the first case, and 0 in the second. */
 #ifndef SL_CPU_ACT_H
 #define SL_CPU_ACT_H
 
@@ -64,8 +64,10 @@ static inline sl_qrows sl_qact_at256(const sl_qact *a, uint32_t group, uint32_t 
 {
     const sl_qrows *r = &a->r256;
     size_t n_block = a->n_in / 256, i = (group * n_block + block) * a->width;
-    return (sl_qrows){
-        .q = r->q + i * 256 + t * 4, .d = r->d + i + t, .sum16 = r->sum16 + i * 16 + t * 2, .sum32 = r->sum32 + i * 8 + t * 2};
+    return (sl_qrows){.q = r->q + i * 256 + t * 4,
+                      .d = r->d + i + t,
+                      .sum16 = r->sum16 + i * 16 + t * 2,
+                      .sum32 = r->sum32 + i * 8 + t * 2};
 }
 
 #endif

@@ -60,7 +60,8 @@ ALWAYS scales scales_of(const float *const x[8], uint32_t n)
     scales s;
     __m256i v[8], top;
     UNROLL
-    for (int i = 0; i < 8; i++) v[i] = top_of(x[i], n);
+    for (int i = 0; i < 8; i++)
+        v[i] = top_of(x[i], n);
     top = crosswise(MAX, v);
     s.d = _mm256_div_ps(_mm256_castsi256_ps(top), _mm256_set1_ps(127));
     __m256i finite = _mm256_cmpgt_epi32(_mm256_set1_epi32(0x7f800000), top);
@@ -148,7 +149,8 @@ static void store_32(const sl_qrows *to, const eight_32 *v)
 /* Pointers to n blocks `step` floats apart; what is missing repeats the last. */
 static void point_at(const float *x[8], const float *first, size_t step, uint32_t n)
 {
-    for (uint32_t i = 0; i < 8; i++) x[i] = first + step * (i < n ? i : n - 1);
+    for (uint32_t i = 0; i < 8; i++)
+        x[i] = first + step * (i < n ? i : n - 1);
 }
 
 static void tokens_32(const sl_qact *a, const float *first, uint32_t n_tok, uint32_t group)

@@ -1,20 +1,21 @@
 /* sl_matmul of the cpu backend: quantises the activations, cuts the rows of all products into chunks, and lets the
  * threads fetch them.  The law is in backend.h, what a kernel is in matmul_int.h.
  *
- * A call for one token is one dispatch: the caller quantises (a microsecond) and then joins the others.  With more tokens
- * quantising is a dispatch of its own, and products of different rules follow each other, so that one area serves both. */
+ * A call for one token is one dispatch: the caller quantises (a microsecond) and then joins the others.  With more
+ * tokens quantising is a dispatch of its own, and products of different rules follow each other, so that one area
+ * serves both. */
 #include "backend/backend_int.h"
 #include "backend/cpu/matmul_int.h"
 
 #include <stdatomic.h>
 
 enum {
-    BATCH = 16,                   /* products per dispatch */
-    CHUNKS_PER_THREAD = 12,       /* so that a stalled core holds up little */
-    CHUNK_MIN_BYTES = 8 << 10,    /* of weights: below this fetching the next chunk costs more than it gains */
+    BATCH = 16,                /* products per dispatch */
+    CHUNKS_PER_THREAD = 12,    /* so that a stalled core holds up little */
+    CHUNK_MIN_BYTES = 8 << 10, /* of weights: below this fetching the next chunk costs more than it gains */
     CHUNK_MAX_BYTES = 256 << 10,
-    AHEAD_BYTES = 6 << 10,        /* how far to prefetch, in whole groups or panels */
-    SOLO_BYTES = 16 << 10,        /* weight bytes times tokens that are not worth waking anyone for */
+    AHEAD_BYTES = 6 << 10, /* how far to prefetch, in whole groups or panels */
+    SOLO_BYTES = 16 << 10, /* weight bytes times tokens that are not worth waking anyone for */
     ALIGN = 64,
 };
 
@@ -55,7 +56,8 @@ uint64_t sl_cpu_matmul_scratch_bytes(const sl_backend_options *opt)
 {
     uint32_t n_thread = opt->n_thread ? opt->n_thread : sl_cpu_count();
     uint64_t one = act_bytes(1, opt->max_in, SL_RULE_32 | SL_RULE_256);
-    uint64_t many = sl_max_u64(act_bytes(opt->max_tok, opt->max_in, SL_RULE_32), act_bytes(opt->max_tok, opt->max_in, SL_RULE_256));
+    uint64_t many =
+        sl_max_u64(act_bytes(opt->max_tok, opt->max_in, SL_RULE_32), act_bytes(opt->max_tok, opt->max_in, SL_RULE_256));
     return ALIGN + (uint64_t)n_thread * SL_MM_PIECE_BYTES + sl_max_u64(one, many);
 }
 
@@ -87,7 +89,8 @@ typedef struct {
 static chunk chunk_at(const job *j, uint32_t i)
 {
     const item *it = j->items + j->n_item - 1;
-    while (i < it->first_chunk) it--;
+    while (i < it->first_chunk)
+        it--;
     chunk c = {.it = it, .row = (i - it->first_chunk) * it->rows};
     c.end = c.row + (it->w->n_out - c.row < it->rows ? it->w->n_out - c.row : it->rows);
     return c;
@@ -101,7 +104,8 @@ static const uint8_t *row_at(const sl_matrix *w, uint32_t row)
 
 static void point_at(sl_mm_rows *rows, const sl_matrix *w, uint32_t row, uint32_t n, uint32_t step)
 {
-    for (uint32_t i = 0; i < step; i++) rows->row[i] = row_at(w, row + (i < n ? i : n - 1));
+    for (uint32_t i = 0; i < step; i++)
+        rows->row[i] = row_at(w, row + (i < n ? i : n - 1));
 }
 
 /* Rows [row, row + n) of a chunk: one group or panel. */
@@ -161,7 +165,8 @@ static void work(void *arg, uint32_t i_thread, uint32_t n_thread)
 static uint64_t total_bytes(const job *j)
 {
     uint64_t sum = 0;
-    for (uint32_t i = 0; i < j->n_item; i++) sum += j->items[i].w->n_out * j->items[i].w->row_bytes;
+    for (uint32_t i = 0; i < j->n_item; i++)
+        sum += j->items[i].w->n_out * j->items[i].w->row_bytes;
     return sum;
 }
 
@@ -206,7 +211,8 @@ static void quantise_part(void *arg, uint32_t i_thread, uint32_t n_thread)
 {
     const quantise_job *q = arg;
     uint64_t n = sl_qact_groups(q->act);
-    sl_qact_quantise(q->act, q->level, q->rules, (uint32_t)(n * i_thread / n_thread), (uint32_t)(n * (i_thread + 1) / n_thread));
+    sl_qact_quantise(q->act, q->level, q->rules, (uint32_t)(n * i_thread / n_thread),
+                     (uint32_t)(n * (i_thread + 1) / n_thread));
 }
 
 static void quantise(sl_backend *b, const sl_qact *act, unsigned rules)
@@ -223,7 +229,8 @@ static void quantise(sl_backend *b, const sl_qact *act, unsigned rules)
 static unsigned rules_of(const sl_mm_level *level, const sl_product *p, uint32_t n_product)
 {
     unsigned rules = 0;
-    for (uint32_t i = 0; i < n_product; i++) rules |= kernel_of(level, p[i].w->type->id)->rule;
+    for (uint32_t i = 0; i < n_product; i++)
+        rules |= kernel_of(level, p[i].w->type->id)->rule;
     return rules;
 }
 

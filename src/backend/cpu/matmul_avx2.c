@@ -1,5 +1,6 @@
 /* Matrix kernels for AVX2 with FMA and F16C: tiles of 8 rows x 4 tokens for panels, float rows, and the level's table.
- * One token and unpacking are in matmul_x86.h.  Lanes are rows; in float types lanes are the 16 partial sums of one row. */
+ * One token and unpacking are in matmul_x86.h.  Lanes are rows; in float types lanes are the 16 partial sums of one
+ * row. */
 #if defined(__x86_64__)
 #include "backend/cpu/matmul_x86.h"
 
@@ -14,7 +15,10 @@ enum { R = 8 };
 /* How many vpmaddubsw results may be added in 16 bits; see matmul_x86.h. */
 ALWAYS int steps_in_16_bits(sl_type type)
 {
-    return type == SL_Q8_0 ? 1 : type == SL_Q6_K ? 2 : sl_mm_block_bytes(type) == 22 || type == SL_Q5_1 || type == SL_Q5_K ? 4 : 8;
+    return type == SL_Q8_0                                                       ? 1
+           : type == SL_Q6_K                                                     ? 2
+           : sl_mm_block_bytes(type) == 22 || type == SL_Q5_1 || type == SL_Q5_K ? 4
+                                                                                 : 8;
 }
 
 ALWAYS __m256i products(sl_type type, __m256i w, const int8_t *q)
@@ -24,7 +28,8 @@ ALWAYS __m256i products(sl_type type, __m256i w, const int8_t *q)
     return _mm256_maddubs_epi16(w, x);
 }
 
-/* Keeps the compiler from regrouping an integer sum: it would make all its terms first, more than there are registers. */
+/* Keeps the compiler from regrouping an integer sum: it would make all its terms first, more than there are registers.
+ */
 ALWAYS __m256i hold(__m256i v)
 {
     __asm__("" : "+x"(v));
@@ -48,7 +53,8 @@ ALWAYS void add_units(sl_type type, int T, int n, const uint8_t *w, const int8_t
             }
         }
         UNROLL
-        for (int t = 0; t < T; t++) isum[t] = hold(add_pairs(isum[t], s[t], factor));
+        for (int t = 0; t < T; t++)
+            isum[t] = hold(add_pairs(isum[t], s[t], factor));
     }
 }
 
@@ -62,7 +68,8 @@ ALWAYS void block_32(sl_type type, int T, const uint8_t *w, const sl_qrows *x, _
     const int offset = sl_mm_offset_log2(type);
     __m256i isum[4];
     UNROLL
-    for (int t = 0; t < T; t++) isum[t] = _mm256_setzero_si256();
+    for (int t = 0; t < T; t++)
+        isum[t] = _mm256_setzero_si256();
     add_units(type, T, 8, w, x->q, _mm256_set1_epi16(1), isum);
     __m256 d = _mm256_loadu_ps((const float *)(const void *)(w + 8 * R * 4));
     UNROLL
@@ -73,14 +80,16 @@ ALWAYS void block_32(sl_type type, int T, const uint8_t *w, const sl_qrows *x, _
     if (!sl_mm_has_min(type)) return;
     __m256 min = _mm256_loadu_ps((const float *)(const void *)(w + 9 * R * 4));
     UNROLL
-    for (int t = 0; t < T; t++) acc[t] = _mm256_fmadd_ps(min, _mm256_broadcast_ss(x->s + t), acc[t]);
+    for (int t = 0; t < T; t++)
+        acc[t] = _mm256_fmadd_ps(min, _mm256_broadcast_ss(x->s + t), acc[t]);
 }
 
 /* sum[t] = the products of n pairs of words with the tokens' sums of neighbours. */
 ALWAYS void add_sums(int T, int n, const uint8_t *w, const int16_t *x, __m256i *sum)
 {
     UNROLL
-    for (int t = 0; t < T; t++) sum[t] = _mm256_setzero_si256();
+    for (int t = 0; t < T; t++)
+        sum[t] = _mm256_setzero_si256();
     UNROLL
     for (int k = 0; k < n; k++) {
         __m256i v = load_256(w + k * R * 4);
@@ -97,7 +106,8 @@ ALWAYS void block_256(sl_type type, int T, const uint8_t *w, const sl_qrows *x, 
     __m256i isum[4], sum[4];
     __m256 dw = _mm256_loadu_ps((const float *)(const void *)d);
     UNROLL
-    for (int t = 0; t < T; t++) isum[t] = _mm256_setzero_si256();
+    for (int t = 0; t < T; t++)
+        isum[t] = _mm256_setzero_si256();
     for (int g = 0; g < n_scale; g++)
         add_units(type, T, n, w + g * n * R * 4, x->q + g * n * SL_ACT_WIDTH * 4, load_256(scale + g * R * 4), isum);
     add_sums(T, n_scale / 2, pairs, type == SL_Q6_K ? x->sum16 : x->sum32, sum);
@@ -132,13 +142,15 @@ ALWAYS void tile_of(sl_type type, int T, const tile_args *p, uint32_t t0)
             block_32(type, T, w, &x, acc);
     }
     UNROLL
-    for (int t = 0; t < T; t++) _mm256_maskstore_ps(y + (size_t)t * p->ld_y, rows, acc[t]);
+    for (int t = 0; t < T; t++)
+        _mm256_maskstore_ps(y + (size_t)t * p->ld_y, rows, acc[t]);
 }
 
 ALWAYS void tile(sl_type type, const tile_args *p)
 {
     uint32_t t = 0;
-    for (; t + 4 <= p->n_tok; t += 4) tile_of(type, 4, p, t);
+    for (; t + 4 <= p->n_tok; t += 4)
+        tile_of(type, 4, p, t);
     if (t + 2 <= p->n_tok) tile_of(type, 2, p, t), t += 2;
     if (t < p->n_tok) tile_of(type, 1, p, t);
 }
@@ -171,9 +183,11 @@ static float finish(sl_type type, sums16 s, const uint8_t *w, const float *x, ui
     float v[16];
     _mm256_storeu_ps(v, s.low);
     _mm256_storeu_ps(v + 8, s.high);
-    for (uint32_t i = 0; i < n; i++) v[i] = fmaf(float_at(type, w + i * sl_mm_block_bytes(type)), x[i], v[i]);
+    for (uint32_t i = 0; i < n; i++)
+        v[i] = fmaf(float_at(type, w + i * sl_mm_block_bytes(type)), x[i], v[i]);
     for (uint32_t half = 8; half; half /= 2)
-        for (uint32_t j = 0; j < half; j++) v[j] += v[j + half];
+        for (uint32_t j = 0; j < half; j++)
+            v[j] += v[j + half];
     return v[0];
 }
 
@@ -184,12 +198,14 @@ ALWAYS void add_columns(sl_type type, int N, int T, const uint8_t *const *row, c
     const uint32_t bytes = sl_mm_block_bytes(type);
     sums16 s[4][4];
     UNROLL
-    for (int i = 0; i < N * T; i++) s[i / T][i % T] = sums[i];
+    for (int i = 0; i < N * T; i++)
+        s[i / T][i % T] = sums[i];
     for (; c < end; c += 16) {
         if (f) fetch(f, 16 * bytes * (uint32_t)N);
         UNROLL
         for (int i = 0; i < N; i++) {
-            __m256 low = floats_8(type, row[i] + (size_t)c * bytes), high = floats_8(type, row[i] + (size_t)(c + 8) * bytes);
+            __m256 low = floats_8(type, row[i] + (size_t)c * bytes),
+                   high = floats_8(type, row[i] + (size_t)(c + 8) * bytes);
             UNROLL
             for (int t = 0; t < T; t++) {
                 const float *xt = x + (size_t)t * ld_x + c;
@@ -199,7 +215,8 @@ ALWAYS void add_columns(sl_type type, int N, int T, const uint8_t *const *row, c
         }
     }
     UNROLL
-    for (int i = 0; i < N * T; i++) sums[i] = s[i / T][i % T];
+    for (int i = 0; i < N * T; i++)
+        sums[i] = s[i / T][i % T];
 }
 
 /* Four rows at a time: eight would not fit the registers. */
@@ -208,8 +225,10 @@ ALWAYS void float_one(sl_type type, const sl_mm_rows *w, const sl_qact *a, float
     const uint32_t bytes = sl_mm_block_bytes(type), whole = a->n_in / 16 * 16;
     fetcher f = fetch_from(w->ahead, (size_t)a->n_in * bytes);
     sums16 s[SL_MM_GROUP];
-    for (int i = 0; i < SL_MM_GROUP; i++) s[i].low = s[i].high = _mm256_setzero_ps();
-    for (int i = 0; i < SL_MM_GROUP; i += 4) add_columns(type, 4, 1, w->row + i, a->x, 0, 0, whole, &f, s + i);
+    for (int i = 0; i < SL_MM_GROUP; i++)
+        s[i].low = s[i].high = _mm256_setzero_ps();
+    for (int i = 0; i < SL_MM_GROUP; i += 4)
+        add_columns(type, 4, 1, w->row + i, a->x, 0, 0, whole, &f, s + i);
     for (int i = 0; i < SL_MM_GROUP; i++)
         y[i] = finish(type, s[i], w->row[i] + (size_t)whole * bytes, a->x + whole, a->n_in - whole);
 }
@@ -221,24 +240,29 @@ ALWAYS void float_tile(sl_type type, int N, int T, const uint8_t *const *row, co
     const uint32_t whole = a->n_in / 16 * 16;
     const float *x = a->x + t0 * a->ld_x;
     sums16 s[12];
-    for (int i = 0; i < N * T; i++) s[i].low = s[i].high = _mm256_setzero_ps();
+    for (int i = 0; i < N * T; i++)
+        s[i].low = s[i].high = _mm256_setzero_ps();
     add_columns(type, N, T, row, x, a->ld_x, 0, whole, NULL, s);
     for (int i = 0; i < N; i++)
         for (int t = 0; t < T; t++)
-            y[(t0 + (uint32_t)t) * ld_y + (uint32_t)i] = finish(type, s[i * T + t], row[i] + (size_t)whole * sl_mm_block_bytes(type),
-                                                               x + (size_t)t * a->ld_x + whole, a->n_in - whole);
+            y[(t0 + (uint32_t)t) * ld_y + (uint32_t)i] =
+                finish(type, s[i * T + t], row[i] + (size_t)whole * sl_mm_block_bytes(type),
+                       x + (size_t)t * a->ld_x + whole, a->n_in - whole);
 }
 
 ALWAYS void float_many(sl_type type, const sl_mm_rows *w, uint32_t n_row, const sl_qact *a, float *y, size_t ld_y)
 {
     uint32_t t = 0, i;
     for (; t + 3 <= a->n_tok; t += 3) {
-        for (i = 0; i + 2 <= n_row; i += 2) float_tile(type, 2, 3, w->row + i, a, t, y + i, ld_y);
+        for (i = 0; i + 2 <= n_row; i += 2)
+            float_tile(type, 2, 3, w->row + i, a, t, y + i, ld_y);
         if (i < n_row) float_tile(type, 1, 3, w->row + i, a, t, y + i, ld_y);
     }
     for (; t < a->n_tok; t++) {
-        for (i = 0; i + 4 <= n_row; i += 4) float_tile(type, 4, 1, w->row + i, a, t, y + i, ld_y);
-        for (; i < n_row; i++) float_tile(type, 1, 1, w->row + i, a, t, y + i, ld_y);
+        for (i = 0; i + 4 <= n_row; i += 4)
+            float_tile(type, 4, 1, w->row + i, a, t, y + i, ld_y);
+        for (; i < n_row; i++)
+            float_tile(type, 1, 1, w->row + i, a, t, y + i, ld_y);
     }
 }
 

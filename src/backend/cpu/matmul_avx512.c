@@ -45,18 +45,21 @@ ALWAYS void block_32(sl_type type, int T, const uint8_t *w, const sl_qrows *x, _
     add_units(T, 8, w, x->q, isum);
     __m512 d = floats(w, 8);
     UNROLL
-    for (int t = 0; t < T; t++) acc[t] = _mm512_fmadd_ps(times(d, x->d + t), _mm512_cvtepi32_ps(isum[t]), acc[t]);
+    for (int t = 0; t < T; t++)
+        acc[t] = _mm512_fmadd_ps(times(d, x->d + t), _mm512_cvtepi32_ps(isum[t]), acc[t]);
     if (!sl_mm_has_min(type)) return;
     __m512 min = floats(w, 9);
     UNROLL
-    for (int t = 0; t < T; t++) acc[t] = _mm512_fmadd_ps(min, _mm512_set1_ps(x->s[t]), acc[t]);
+    for (int t = 0; t < T; t++)
+        acc[t] = _mm512_fmadd_ps(min, _mm512_set1_ps(x->s[t]), acc[t]);
 }
 
 /* sum[t] = the products of n pairs of words with the tokens' sums of neighbours. */
 ALWAYS void add_sums(int T, int n, const uint8_t *w, const int16_t *x, __m512i *sum)
 {
     UNROLL
-    for (int t = 0; t < T; t++) sum[t] = _mm512_setzero_si512();
+    for (int t = 0; t < T; t++)
+        sum[t] = _mm512_setzero_si512();
     UNROLL
     for (int k = 0; k < n; k++) {
         __m512i v = unit(w, k);
@@ -72,14 +75,17 @@ ALWAYS void block_256(sl_type type, int T, const uint8_t *w, const sl_qrows *x, 
     const uint8_t *scale = w + 64 * R * 4, *pairs = scale + n_scale * R * 4, *d = pairs + n_scale / 2 * R * 4;
     __m512i isum[8], sum[8];
     UNROLL
-    for (int t = 0; t < T; t++) isum[t] = _mm512_setzero_si512();
+    for (int t = 0; t < T; t++)
+        isum[t] = _mm512_setzero_si512();
     for (int g = 0; g < n_scale; g++) {
         __m512i s = unit(scale, g), dot[8];
         UNROLL
-        for (int t = 0; t < T; t++) dot[t] = _mm512_setzero_si512();
+        for (int t = 0; t < T; t++)
+            dot[t] = _mm512_setzero_si512();
         add_units(T, n, w + g * n * R * 4, x->q + g * n * SL_ACT_WIDTH * 4, dot);
         UNROLL
-        for (int t = 0; t < T; t++) isum[t] = _mm512_add_epi32(isum[t], _mm512_mullo_epi32(dot[t], s));
+        for (int t = 0; t < T; t++)
+            isum[t] = _mm512_add_epi32(isum[t], _mm512_mullo_epi32(dot[t], s));
     }
     add_sums(T, n_scale / 2, pairs, type == SL_Q6_K ? x->sum16 : x->sum32, sum);
     UNROLL
@@ -111,7 +117,8 @@ ALWAYS void tile_of(sl_type type, int T, const tile_args *p, uint32_t t0)
             block_32(type, T, w, &x, acc);
     }
     UNROLL
-    for (int t = 0; t < T; t++) _mm512_mask_storeu_ps(y + (size_t)t * p->ld_y, rows, acc[t]);
+    for (int t = 0; t < T; t++)
+        _mm512_mask_storeu_ps(y + (size_t)t * p->ld_y, rows, acc[t]);
 }
 
 ALWAYS void tile(sl_type type, const tile_args *p)
@@ -146,18 +153,21 @@ ALWAYS float tree(__m512 s)
     return _mm_cvtss_f32(_mm_add_ss(b, _mm_movehdup_ps(b)));
 }
 
-/* Columns c of N rows and T tokens, those under the mask: the other partial sums stay as they are, to the sign of zero. */
+/* Columns c of N rows and T tokens, those under the mask: the other partial sums stay as they are, to the sign of zero.
+ */
 ALWAYS void float_step(sl_type type, int N, int T, const uint8_t *const *row, size_t at, const float *x, size_t ld_x,
                        __mmask16 m, __m512 s[8][4])
 {
     __m512 v[4];
     UNROLL
-    for (int t = 0; t < T; t++) v[t] = _mm512_maskz_loadu_ps(m, x + (size_t)t * ld_x);
+    for (int t = 0; t < T; t++)
+        v[t] = _mm512_maskz_loadu_ps(m, x + (size_t)t * ld_x);
     UNROLL
     for (int i = 0; i < N; i++) {
         __m512 w = floats_16(type, row[i] + at, m);
         UNROLL
-        for (int t = 0; t < T; t++) s[i][t] = _mm512_mask3_fmadd_ps(w, v[t], s[i][t], m);
+        for (int t = 0; t < T; t++)
+            s[i][t] = _mm512_mask3_fmadd_ps(w, v[t], s[i][t], m);
     }
 }
 
@@ -178,10 +188,12 @@ ALWAYS void float_one(sl_type type, const sl_mm_rows *w, const sl_qact *a, float
     fetcher f = fetch_from(w->ahead, (size_t)a->n_in * sl_mm_block_bytes(type));
     __m512 s[8][4];
     UNROLL
-    for (int i = 0; i < SL_MM_GROUP; i++) s[i][0] = _mm512_setzero_ps();
+    for (int i = 0; i < SL_MM_GROUP; i++)
+        s[i][0] = _mm512_setzero_ps();
     add_columns(type, SL_MM_GROUP, 1, w->row, a->x, 0, 0, a->n_in, &f, s);
     UNROLL
-    for (int i = 0; i < SL_MM_GROUP; i++) y[i] = tree(s[i][0]);
+    for (int i = 0; i < SL_MM_GROUP; i++)
+        y[i] = tree(s[i][0]);
 }
 
 /* y[t * ld_y + i] for N rows and T tokens from token t0 on. */
@@ -192,13 +204,15 @@ ALWAYS void float_tile(sl_type type, int N, int T, const uint8_t *const *row, co
     UNROLL
     for (int i = 0; i < N; i++) {
         UNROLL
-        for (int t = 0; t < T; t++) s[i][t] = _mm512_setzero_ps();
+        for (int t = 0; t < T; t++)
+            s[i][t] = _mm512_setzero_ps();
     }
     add_columns(type, N, T, row, a->x + t0 * a->ld_x, a->ld_x, 0, a->n_in, NULL, s);
     UNROLL
     for (int i = 0; i < N; i++) {
         UNROLL
-        for (int t = 0; t < T; t++) y[(t0 + (uint32_t)t) * ld_y + (uint32_t)i] = tree(s[i][t]);
+        for (int t = 0; t < T; t++)
+            y[(t0 + (uint32_t)t) * ld_y + (uint32_t)i] = tree(s[i][t]);
     }
 }
 
@@ -207,15 +221,19 @@ ALWAYS void float_rows(sl_type type, int T, const sl_mm_rows *w, uint32_t n_row,
                        size_t ld_y)
 {
     uint32_t i = 0;
-    for (; i + 4 <= n_row; i += 4) float_tile(type, 4, T, w->row + i, a, t, y + i, ld_y);
-    for (; i < n_row; i++) float_tile(type, 1, T, w->row + i, a, t, y + i, ld_y);
+    for (; i + 4 <= n_row; i += 4)
+        float_tile(type, 4, T, w->row + i, a, t, y + i, ld_y);
+    for (; i < n_row; i++)
+        float_tile(type, 1, T, w->row + i, a, t, y + i, ld_y);
 }
 
 ALWAYS void float_many(sl_type type, const sl_mm_rows *w, uint32_t n_row, const sl_qact *a, float *y, size_t ld_y)
 {
     uint32_t t = 0;
-    for (; t + 4 <= a->n_tok; t += 4) float_rows(type, 4, w, n_row, a, t, y, ld_y);
-    for (; t < a->n_tok; t++) float_rows(type, 1, w, n_row, a, t, y, ld_y);
+    for (; t + 4 <= a->n_tok; t += 4)
+        float_rows(type, 4, w, n_row, a, t, y, ld_y);
+    for (; t < a->n_tok; t++)
+        float_rows(type, 1, w, n_row, a, t, y, ld_y);
 }
 
 #include "backend/cpu/matmul_table.inc"

@@ -1,8 +1,8 @@
 /* Matrix kernels of the cpu backend: what a kernel looks like, and the facts about block formats that kernels share.
  *
- * Every kernel of a type gives the same bits (the law of sl_matmul in backend.h); what differs is how rows and tokens are
- * spread over lanes.  A level (portable, avx2, avx512) is a table of kernels, one row per (type, layout) of the weights;
- * matmul_list.inc lists the types.  Another layout of resident weights is another row of that table.
+ * Every kernel of a type gives the same bits (the law of sl_matmul in backend.h); what differs is how rows and tokens
+ * are spread over lanes.  A level (portable, avx2, avx512) is a table of kernels, one row per (type, layout) of the
+ * weights; matmul_list.inc lists the types.  Another layout of resident weights is another row of that table.
  *
  * one   a row group (8 rows) times one token, straight from the file's layout: as fast as memory, for decoding
  * many  a panel (8 or 16 rows) times all tokens: the weights are decoded once, piece by piece, into int8 codes with the
@@ -16,9 +16,9 @@
 #include <string.h>
 
 enum {
-    SL_MM_GROUP = 8,      /* rows of a group */
-    SL_MM_PANEL = 16,     /* rows of the largest panel */
-    SL_MM_PIECE = 1024,   /* columns decoded at a time: a piece of a panel fits the first-level cache */
+    SL_MM_GROUP = 8,    /* rows of a group */
+    SL_MM_PANEL = 16,   /* rows of the largest panel */
+    SL_MM_PIECE = 1024, /* columns decoded at a time: a piece of a panel fits the first-level cache */
     SL_MM_PIECE_BYTES = SL_MM_PANEL * SL_MM_PIECE * 3 / 2, /* codes, and scales of at most 6 bytes per 16 codes */
 };
 
@@ -32,7 +32,8 @@ typedef struct {
 typedef void sl_mm_one_fn(const sl_mm_rows *w, const sl_qact *a, float *y);
 
 /* y[t * ld_y + i] = row i times token t, for i < n_row.  piece is scratch of SL_MM_PIECE_BYTES, 64-byte aligned. */
-typedef void sl_mm_many_fn(const sl_mm_rows *w, uint32_t n_row, const sl_qact *a, uint8_t *piece, float *y, size_t ld_y);
+typedef void sl_mm_many_fn(const sl_mm_rows *w, uint32_t n_row, const sl_qact *a, uint8_t *piece, float *y,
+                           size_t ld_y);
 
 typedef struct {
     sl_type type;
@@ -64,17 +65,27 @@ enum {
 static inline uint32_t sl_mm_block_bytes(sl_type type)
 {
     switch (type) {
-    case SL_F32: return 4;
+    case SL_F32:
+        return 4;
     case SL_F16:
-    case SL_BF16: return 2;
-    case SL_Q4_0: return 18;
-    case SL_Q4_1: return 20;
-    case SL_Q5_0: return 22;
-    case SL_Q5_1: return 24;
-    case SL_Q8_0: return 34;
-    case SL_Q4_K: return 144;
-    case SL_Q5_K: return 176;
-    case SL_Q6_K: return 210;
+    case SL_BF16:
+        return 2;
+    case SL_Q4_0:
+        return 18;
+    case SL_Q4_1:
+        return 20;
+    case SL_Q5_0:
+        return 22;
+    case SL_Q5_1:
+        return 24;
+    case SL_Q8_0:
+        return 34;
+    case SL_Q4_K:
+        return 144;
+    case SL_Q5_K:
+        return 176;
+    case SL_Q6_K:
+        return 210;
     }
     return 0;
 }
@@ -120,7 +131,8 @@ static inline uint16_t sl_mm_u16(const void *p)
 static inline void sl_mm_scales_k(const uint8_t *p, uint64_t *scale, uint64_t *min)
 {
     uint32_t a = sl_mm_u32(p), b = sl_mm_u32(p + 4), c = sl_mm_u32(p + 8);
-    uint32_t s4 = (c & 0x0f0f0f0f) | (a >> 6 & 0x03030303) << 4, m4 = (c >> 4 & 0x0f0f0f0f) | (b >> 6 & 0x03030303) << 4;
+    uint32_t s4 = (c & 0x0f0f0f0f) | (a >> 6 & 0x03030303) << 4, m4 = (c >> 4 & 0x0f0f0f0f) | (b >> 6 & 0x03030303)
+                                                                                                  << 4;
     *scale = (a & 0x3f3f3f3f) | (uint64_t)s4 << 32;
     *min = (b & 0x3f3f3f3f) | (uint64_t)m4 << 32;
 }

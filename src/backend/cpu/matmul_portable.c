@@ -1,5 +1,5 @@
-/* Matrix kernels in plain C: the law of sl_matmul (backend.h) written out block by block, for any architecture.  A piece
- * of a row is decoded once for all tokens; nothing else is tuned. */
+/* Matrix kernels in plain C: the law of sl_matmul (backend.h) written out block by block, for any architecture.  A
+ * piece of a row is decoded once for all tokens; nothing else is tuned. */
 #include "backend/cpu/matmul_int.h"
 
 #include "base/mathx.h"
@@ -37,11 +37,13 @@ ALWAYS void decode_32(sl_type type, const uint8_t *p, block *out)
     nibbles(out->code, out->code + 16, p + sl_mm_block_bytes(type) - 16, 16);
     if (type == SL_Q5_0 || type == SL_Q5_1) {
         uint32_t high = sl_mm_u32(p + (type == SL_Q5_0 ? 2 : 4));
-        for (uint32_t i = 0; i < 32; i++) out->code[i] |= (int8_t)((high >> i & 1) << 4);
+        for (uint32_t i = 0; i < 32; i++)
+            out->code[i] |= (int8_t)((high >> i & 1) << 4);
     }
     int8_t offset = sl_mm_offset_log2(type) < 0 ? 0 : (int8_t)(1 << sl_mm_offset_log2(type));
     if (offset)
-        for (uint32_t i = 0; i < 32; i++) out->code[i] = (int8_t)(out->code[i] - offset);
+        for (uint32_t i = 0; i < 32; i++)
+            out->code[i] = (int8_t)(out->code[i] - offset);
 }
 
 static void decode_q6_k(const uint8_t *p, block *out)
@@ -52,7 +54,8 @@ static void decode_q6_k(const uint8_t *p, block *out)
         int8_t *code = out->code + h * 128;
         const uint8_t *high = p + 128 + h * 32;
         nibbles(code, code + 64, p + h * 64, 64);
-        for (uint32_t i = 0; i < 128; i++) code[i] = (int8_t)((code[i] | (high[i % 32] >> i / 32 * 2 & 3) << 4) - 32);
+        for (uint32_t i = 0; i < 128; i++)
+            code[i] = (int8_t)((code[i] | (high[i % 32] >> i / 32 * 2 & 3) << 4) - 32);
     }
 }
 
@@ -71,16 +74,19 @@ ALWAYS void decode_k(sl_type type, const uint8_t *p, block *out)
         out->min[g] = (uint8_t)(min >> g * 8 & 63);
     }
     const uint8_t *code = p + sl_mm_block_bytes(type) - 128;
-    for (uint32_t g = 0; g < 8; g += 2) nibbles(out->code + g * 32, out->code + g * 32 + 32, code + g * 16, 32);
+    for (uint32_t g = 0; g < 8; g += 2)
+        nibbles(out->code + g * 32, out->code + g * 32 + 32, code + g * 16, 32);
     if (type == SL_Q5_K)
-        for (uint32_t i = 0; i < 256; i++) out->code[i] |= (int8_t)((p[16 + i % 32] >> i / 32 & 1) << 4);
+        for (uint32_t i = 0; i < 256; i++)
+            out->code[i] |= (int8_t)((p[16 + i % 32] >> i / 32 & 1) << 4);
 }
 
 /* Exact: 32 products of at most 128 * 127. */
 static int32_t dot(const int8_t *a, const int8_t *b, uint32_t n)
 {
     int32_t sum = 0;
-    for (uint32_t i = 0; i < n; i++) sum += a[i] * b[i];
+    for (uint32_t i = 0; i < n; i++)
+        sum += a[i] * b[i];
     return sum;
 }
 
@@ -96,10 +102,12 @@ ALWAYS float add_256(sl_type type, float acc, const block *w, const sl_qrows *x)
 {
     uint32_t n = type == SL_Q6_K ? 16 : 32;
     int32_t isum = 0, msum = 0;
-    for (uint32_t i = 0; i < 256 / n; i++) isum += w->scale[i] * dot(w->code + i * n, x->q + i * n, n);
+    for (uint32_t i = 0; i < 256 / n; i++)
+        isum += w->scale[i] * dot(w->code + i * n, x->q + i * n, n);
     acc = fmaf(w->d * *x->d, (float)isum, acc);
     if (!sl_mm_has_min(type)) return acc;
-    for (uint32_t g = 0; g < 8; g++) msum += w->min[g] * x->sum32[g];
+    for (uint32_t g = 0; g < 8; g++)
+        msum += w->min[g] * x->sum32[g];
     return fmaf(-(w->m * *x->d), (float)msum, acc);
 }
 
@@ -116,7 +124,8 @@ ALWAYS void decode_piece(sl_type type, const uint8_t *p, uint32_t n_block, block
 }
 
 /* acc and n_block blocks more, from block b0 of token t on. */
-ALWAYS float add_piece(sl_type type, float acc, const block *w, uint32_t n_block, const sl_qact *a, uint32_t t, uint32_t b0)
+ALWAYS float add_piece(sl_type type, float acc, const block *w, uint32_t n_block, const sl_qact *a, uint32_t t,
+                       uint32_t b0)
 {
     for (uint32_t b = 0; b < n_block; b++) {
         sl_qrows x = sl_mm_is_k(type) ? sl_qact_at256(a, t, b0 + b, 0) : sl_qact_at32(a, t, b0 + b, 0);
@@ -151,13 +160,14 @@ ALWAYS float element(sl_type type, const uint8_t *row, size_t i)
 static float tree(float s[16])
 {
     for (uint32_t half = 8; half; half /= 2)
-        for (uint32_t j = 0; j < half; j++) s[j] += s[j + half];
+        for (uint32_t j = 0; j < half; j++)
+            s[j] += s[j + half];
     return s[0];
 }
 
 /* n_tok <= 4 tokens from t0 on, so that an element is widened once for several. */
-ALWAYS void float_row_times_some(sl_type type, const uint8_t *row, const sl_qact *a, uint32_t t0, uint32_t n_tok, float *y,
-                                 size_t ld_y)
+ALWAYS void float_row_times_some(sl_type type, const uint8_t *row, const sl_qact *a, uint32_t t0, uint32_t n_tok,
+                                 float *y, size_t ld_y)
 {
     float s[4][16] = {{0}};
     for (uint32_t i = 0; i < a->n_in; i++) {
@@ -167,7 +177,8 @@ ALWAYS void float_row_times_some(sl_type type, const uint8_t *row, const sl_qact
             *sum = fmaf(w, a->x[(t0 + t) * a->ld_x + i], *sum);
         }
     }
-    for (uint32_t t = 0; t < n_tok; t++) y[(t0 + t) * ld_y] = tree(s[t]);
+    for (uint32_t t = 0; t < n_tok; t++)
+        y[(t0 + t) * ld_y] = tree(s[t]);
 }
 
 ALWAYS void float_row_times_all(sl_type type, const uint8_t *row, const sl_qact *a, float *y, size_t ld_y)

@@ -1,13 +1,13 @@
-/* What the AVX2 and AVX-512 matrix kernels have in common: decoding blocks, a group of rows times one token, unpacking a
- * panel.  Included by matmul_avx2.c and matmul_avx512.c only, and compiled for either: with VNNI where there is VNNI.
+/* What the AVX2 and AVX-512 matrix kernels have in common: decoding blocks, a group of rows times one token, unpacking
+ * a panel.  Included by matmul_avx2.c and matmul_avx512.c only, and compiled for either: with VNNI where there is VNNI.
  *
  * One token: eight rows side by side.  A block of each row becomes a vector of partial integer sums; the eight vectors
  * are added up crosswise into one vector of eight row sums, so that the float part of the law (scale, fmaf in order of
  * the blocks) is done for eight rows at once, each in its own lane.  What comes next is prefetched meanwhile: eight
  * streams that jump at every group are more than the hardware foresees (without: a third of the speed).
  *
- * 16-bit sums: vpmaddubsw adds two products, at most 2 * 127 * 15 (4 bits), 31 (5), 63 (6) or 128 (|Q8_0|), so 3810, 7874,
- * 16002 or 32512: nothing saturates, and 8, 4, 2 or 1 of them may be added in 16 bits. */
+ * 16-bit sums: vpmaddubsw adds two products, at most 2 * 127 * 15 (4 bits), 31 (5), 63 (6) or 128 (|Q8_0|), so 3810,
+ * 7874, 16002 or 32512: nothing saturates, and 8, 4, 2 or 1 of them may be added in 16 bits. */
 #ifndef SL_CPU_MATMUL_X86_H
 #define SL_CPU_MATMUL_X86_H
 
@@ -29,9 +29,18 @@ enum { CODE_OFFSET_Q8 = -1 };
 #define UNROLL _Pragma("GCC unroll 8")
 #endif
 
-ALWAYS __m128i load_128(const void *p) { return _mm_loadu_si128(p); }
-ALWAYS __m256i load_256(const void *p) { return _mm256_loadu_si256(p); }
-ALWAYS void store_256(void *p, __m256i v) { _mm256_storeu_si256(p, v); }
+ALWAYS __m128i load_128(const void *p)
+{
+    return _mm_loadu_si128(p);
+}
+ALWAYS __m256i load_256(const void *p)
+{
+    return _mm256_loadu_si256(p);
+}
+ALWAYS void store_256(void *p, __m256i v)
+{
+    _mm256_storeu_si256(p, v);
+}
 
 ALWAYS int32_t load_i32(const void *p)
 {
@@ -44,13 +53,14 @@ ALWAYS int32_t load_i32(const void *p)
 ALWAYS void prefetch_far(const uint8_t *p, uint32_t bytes)
 {
     UNROLL
-    for (uint32_t i = 0; i < bytes; i += 64) _mm_prefetch((const char *)p + i, _MM_HINT_T1);
+    for (uint32_t i = 0; i < bytes; i += 64)
+        _mm_prefetch((const char *)p + i, _MM_HINT_T1);
 }
 
 /* ---- prefetching for one token ----
- * While a group of rows is computed with, as many bytes of a later one are fetched, in the order of memory: the hardware's
- * own prefetching goes along with that.  Small groups are fetched into the first-level cache (near), where they and what
- * is being computed with find room; larger ones into the second-level cache. */
+ * While a group of rows is computed with, as many bytes of a later one are fetched, in the order of memory: the
+ * hardware's own prefetching goes along with that.  Small groups are fetched into the first-level cache (near), where
+ * they and what is being computed with find room; larger ones into the second-level cache. */
 typedef struct {
     const uint8_t *at;
     bool near;
@@ -67,10 +77,12 @@ ALWAYS void fetch(fetcher *f, uint32_t bytes)
 {
     if (f->near) {
         UNROLL
-        for (uint32_t i = 0; i < bytes; i += 64) _mm_prefetch((const char *)f->at + i, _MM_HINT_T0);
+        for (uint32_t i = 0; i < bytes; i += 64)
+            _mm_prefetch((const char *)f->at + i, _MM_HINT_T0);
     } else {
         UNROLL
-        for (uint32_t i = 0; i < bytes; i += 64) _mm_prefetch((const char *)f->at + i, _MM_HINT_T1);
+        for (uint32_t i = 0; i < bytes; i += 64)
+            _mm_prefetch((const char *)f->at + i, _MM_HINT_T1);
     }
     f->at += bytes;
 }
@@ -103,14 +115,20 @@ ALWAYS __m256i codes_32(sl_type type, const uint8_t *p)
 {
     switch (type) {
 #if defined(__AVX512VNNI__)
-    case SL_Q8_0: return _mm256_xor_si256(load_256(p + 2), _mm256_set1_epi8(-128));
+    case SL_Q8_0:
+        return _mm256_xor_si256(load_256(p + 2), _mm256_set1_epi8(-128));
 #else
-    case SL_Q8_0: return load_256(p + 2);
+    case SL_Q8_0:
+        return load_256(p + 2);
 #endif
-    case SL_Q4_0: return nibbles(p + 2);
-    case SL_Q4_1: return nibbles(p + 4);
-    case SL_Q5_0: return add_fifth_bits(nibbles(p + 6), p + 2);
-    default: return add_fifth_bits(nibbles(p + 8), p + 4); /* Q5_1 */
+    case SL_Q4_0:
+        return nibbles(p + 2);
+    case SL_Q4_1:
+        return nibbles(p + 4);
+    case SL_Q5_0:
+        return add_fifth_bits(nibbles(p + 6), p + 2);
+    default:
+        return add_fifth_bits(nibbles(p + 8), p + 4); /* Q5_1 */
     }
 }
 
@@ -121,8 +139,8 @@ ALWAYS __m256i bits_at(__m256i v, int n, char mask)
     return _mm256_and_si256(v, _mm256_set1_epi8(mask));
 }
 
-/* Codes of the four sub-blocks of 32 in half h of a K-quant block.  a, b and high are its bytes, the first and second 32 of
- * codes and 32 of high bits, in any order of bytes that is the same for all. */
+/* Codes of the four sub-blocks of 32 in half h of a K-quant block.  a, b and high are its bytes, the first and second
+ * 32 of codes and 32 of high bits, in any order of bytes that is the same for all. */
 ALWAYS void split_128(sl_type type, int h, __m256i a, __m256i b, __m256i high, __m256i code[4])
 {
     const __m256i low = _mm256_set1_epi8(15);
@@ -141,7 +159,8 @@ ALWAYS void split_128(sl_type type, int h, __m256i a, __m256i b, __m256i high, _
     code[3] = b_high;
     if (type != SL_Q5_K) return;
     UNROLL
-    for (int i = 0; i < 4; i++) code[i] = _mm256_or_si256(code[i], bits_at(high, 4 - 4 * h - i, 0x10));
+    for (int i = 0; i < 4; i++)
+        code[i] = _mm256_or_si256(code[i], bits_at(high, 4 - 4 * h - i, 0x10));
 }
 
 /* Where those bytes stand in a block; there are no high ones in Q4_K. */
@@ -177,10 +196,11 @@ ALWAYS __m256 halves_8(const uint8_t *const *row, size_t at)
 /* The pairs of f16 at `at`. */
 ALWAYS void half_pairs_8(const uint8_t *const *row, size_t at, __m256 *first, __m256 *second)
 {
-    const __m256i apart = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
-    __m256i v = _mm256_setr_epi32(load_i32(row[0] + at), load_i32(row[1] + at), load_i32(row[2] + at),
-                                  load_i32(row[3] + at), load_i32(row[4] + at), load_i32(row[5] + at),
-                                  load_i32(row[6] + at), load_i32(row[7] + at));
+    const __m256i apart =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
+    __m256i v =
+        _mm256_setr_epi32(load_i32(row[0] + at), load_i32(row[1] + at), load_i32(row[2] + at), load_i32(row[3] + at),
+                          load_i32(row[4] + at), load_i32(row[5] + at), load_i32(row[6] + at), load_i32(row[7] + at));
     v = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(v, apart), 0xd8);
     *first = _mm256_cvtph_ps(_mm256_castsi256_si128(v));
     *second = _mm256_cvtph_ps(_mm256_extracti128_si256(v, 1));
@@ -249,7 +269,8 @@ ALWAYS __m256i sums_of_8(const __m256i s[8])
     __m256i pair[4];
     UNROLL
     for (int i = 0; i < 4; i++)
-        pair[i] = _mm256_add_epi32(_mm256_blend_epi32(s[i], s[i + 4], 0xf0), _mm256_permute2x128_si256(s[i], s[i + 4], 0x21));
+        pair[i] =
+            _mm256_add_epi32(_mm256_blend_epi32(s[i], s[i + 4], 0xf0), _mm256_permute2x128_si256(s[i], s[i + 4], 0x21));
     return sums_of_pairs(pair);
 }
 
@@ -259,7 +280,8 @@ ALWAYS __m256i sums_of_8(const __m256i s[8])
 ALWAYS __m256i dots_4bit(const uint8_t *const *row, size_t at, const int8_t *q)
 {
     const __m256i low = _mm256_set1_epi8(15);
-    __m256i x_low = _mm256_broadcastsi128_si256(load_128(q)), x_high = _mm256_broadcastsi128_si256(load_128(q + 16)), s[4];
+    __m256i x_low = _mm256_broadcastsi128_si256(load_128(q)), x_high = _mm256_broadcastsi128_si256(load_128(q + 16)),
+            s[4];
     UNROLL
     for (int i = 0; i < 4; i++) {
         __m256i v = _mm256_set_m128i(load_128(row[i + 4] + at), load_128(row[i] + at));
@@ -277,7 +299,8 @@ ALWAYS __m256i dots_32(sl_type type, const uint8_t *const *row, size_t at, const
     } else {
         __m256i x = load_256(q), s[8];
         UNROLL
-        for (int i = 0; i < 8; i++) s[i] = dot_32(type, codes_32(type, row[i] + at), x);
+        for (int i = 0; i < 8; i++)
+            s[i] = dot_32(type, codes_32(type, row[i] + at), x);
         isum = sums_of_8(s);
     }
     const int offset = type == SL_Q8_0 ? CODE_OFFSET_Q8 : sl_mm_offset_log2(type);
@@ -310,15 +333,15 @@ ALWAYS __m256i spread_word(__m256i v, int i)
     return _mm256_shuffle_epi8(v, _mm256_set1_epi16((int16_t)(0x0100 + 0x0202 * i)));
 }
 
-/* Eight partial sums of scale * code * x over a block, and four of min * sum_g(x) (unused in Q6_K).  The scales are words in
- * both lanes; in Q6_K those of first halves of sub-blocks in the low lane, those of second halves in the high one.
- * In int32: |isum| <= 256 * 128 * 63 * 127 even before the offset of Q6_K is taken off. */
+/* Eight partial sums of scale * code * x over a block, and four of min * sum_g(x) (unused in Q6_K).  The scales are
+ * words in both lanes; in Q6_K those of first halves of sub-blocks in the low lane, those of second halves in the high
+ * one. In int32: |isum| <= 256 * 128 * 63 * 127 even before the offset of Q6_K is taken off. */
 ALWAYS __m256i dot_256(sl_type type, const uint8_t *p, const sl_qrows *x, __m128i *msum)
 {
     __m256i scale, isum = _mm256_setzero_si256();
     if (type == SL_Q6_K) {
         const __m128i apart = _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
-        __m128i s = load_128(p + 194);/* in natural order, as the sums of 16 neighbours are */
+        __m128i s = load_128(p + 192); /* in natural order, as the sums of 16 neighbours are */
         __m256i off = _mm256_madd_epi16(_mm256_cvtepi8_epi16(s), load_256(x->sum16));
         isum = _mm256_sub_epi32(isum, _mm256_slli_epi32(off, 5));
         scale = _mm256_cvtepi8_epi16(_mm_shuffle_epi8(s, apart));
@@ -359,7 +382,8 @@ ALWAYS void one_256(sl_type type, const sl_mm_rows *w, const sl_qact *a, float *
         scales_8(type, w->row, at, &d, &min);
         acc = _mm256_fmadd_ps(_mm256_mul_ps(d, xd), _mm256_cvtepi32_ps(sums_of_8(isum)), acc);
         if (!sl_mm_has_min(type)) continue;
-        for (int i = 0; i < 4; i++) pair[i] = _mm256_set_m128i(msum[i + 4], msum[i]);
+        for (int i = 0; i < 4; i++)
+            pair[i] = _mm256_set_m128i(msum[i + 4], msum[i]);
         acc = _mm256_fnmadd_ps(_mm256_mul_ps(min, xd), _mm256_cvtepi32_ps(sums_of_pairs(pair)), acc);
     }
     _mm256_storeu_ps(y, acc);
@@ -374,7 +398,10 @@ ALWAYS void one_256(sl_type type, const sl_mm_rows *w, const sl_qact *a, float *
 
 ALWAYS uint32_t piece_block_bytes(sl_type type, uint32_t r)
 {
-    uint32_t units = type == SL_Q6_K ? 64 + 16 + 8 + 1 : sl_mm_is_k(type) ? 64 + 8 + 4 + 2 : sl_mm_has_min(type) ? 10 : 9;
+    uint32_t units = type == SL_Q6_K       ? 64 + 16 + 8 + 1
+                     : sl_mm_is_k(type)    ? 64 + 8 + 4 + 2
+                     : sl_mm_has_min(type) ? 10
+                                           : 9;
     return units * 4 * r;
 }
 
@@ -406,7 +433,8 @@ ALWAYS void load_crosswise(const uint8_t *const *row, size_t at, __m256i unit[8]
 {
     __m256i v[8];
     UNROLL
-    for (int i = 0; i < 8; i++) v[i] = load_256(row[i] + at);
+    for (int i = 0; i < 8; i++)
+        v[i] = load_256(row[i] + at);
     crosswise(v, unit);
 }
 
@@ -414,7 +442,8 @@ ALWAYS void load_crosswise(const uint8_t *const *row, size_t at, __m256i unit[8]
 ALWAYS uint8_t *store_units(uint8_t *to, size_t stride, const __m256i *unit, int n)
 {
     UNROLL
-    for (int i = 0; i < n; i++, to += stride) store_256(to, unit[i]);
+    for (int i = 0; i < n; i++, to += stride)
+        store_256(to, unit[i]);
     return to;
 }
 
@@ -440,7 +469,8 @@ ALWAYS uint8_t *unpack_scales_256(sl_type type, const uint8_t *const *row, size_
             crosswise(v, unit);
             to = store_units(to, stride, unit, 8);
         }
-        for (int i = 0; i < 8; i++) v[i] = _mm256_cvtepi8_epi16(load_128(row[i] + at + 192));
+        for (int i = 0; i < 8; i++)
+            v[i] = _mm256_cvtepi8_epi16(load_128(row[i] + at + 192));
         crosswise(v, unit);
         return store_units(to, stride, unit, 8);
     }
@@ -450,7 +480,8 @@ ALWAYS uint8_t *unpack_scales_256(sl_type type, const uint8_t *const *row, size_
     }
     crosswise(v, unit);
     to = store_units(to, stride, unit, 8);
-    for (int i = 0; i < 4; i++) v[i] = _mm256_cvtepu8_epi16(_mm_set_epi64x((int64_t)m[i + 4], (int64_t)m[i]));
+    for (int i = 0; i < 4; i++)
+        v[i] = _mm256_cvtepu8_epi16(_mm_set_epi64x((int64_t)m[i + 4], (int64_t)m[i]));
     pairs_crosswise(v, unit);
     return store_units(to, stride, unit, 4);
 }
@@ -463,7 +494,8 @@ ALWAYS uint8_t *unpack_codes_32(sl_type type, const uint8_t *const *row, size_t 
     if (type == SL_Q4_0 || type == SL_Q4_1) {
         at += sl_mm_block_bytes(type) - 16;
         UNROLL
-        for (int i = 0; i < 4; i++) v[i] = _mm256_set_m128i(load_128(row[i + 4] + at), load_128(row[i] + at));
+        for (int i = 0; i < 4; i++)
+            v[i] = _mm256_set_m128i(load_128(row[i + 4] + at), load_128(row[i] + at));
         pairs_crosswise(v, unit);
         UNROLL
         for (int i = 0; i < 4; i++) {
@@ -472,7 +504,8 @@ ALWAYS uint8_t *unpack_codes_32(sl_type type, const uint8_t *const *row, size_t 
         }
     } else {
         UNROLL
-        for (int i = 0; i < 8; i++) v[i] = codes_32(type, row[i] + at);
+        for (int i = 0; i < 8; i++)
+            v[i] = codes_32(type, row[i] + at);
         crosswise(v, unit);
     }
     return store_units(to, stride, unit, 8);
