@@ -17,8 +17,12 @@ static sl_backend *scalar;
 
 static sl_backend *open_backend(sl_backend_kind kind, sl_cpu_level level, uint32_t n_thread)
 {
-    sl_backend_options opt = {.kind = kind, .level = level, .n_thread = n_thread, .max_tok = BC_MAX_TOK,
-                              .max_in = BC_MAX_IN, .max_head_dim = BC_MAX_HEAD_DIM};
+    sl_backend_options opt = {.kind = kind,
+                              .level = level,
+                              .n_thread = n_thread,
+                              .max_tok = BC_MAX_TOK,
+                              .max_in = BC_MAX_IN,
+                              .max_head_dim = BC_MAX_HEAD_DIM};
     sl_backend *b = NULL;
     sl_err err = {0};
     if (sl_backend_open(&b, &opt, NULL, &err) != SL_OK) fail_msg("%s", err.msg);
@@ -46,7 +50,8 @@ int bc_open(void **state)
 int bc_close(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < n_cpu; i++) sl_backend_close(cpu[i].b);
+    for (size_t i = 0; i < n_cpu; i++)
+        sl_backend_close(cpu[i].b);
     sl_backend_close(scalar);
     n_cpu = 0;
     scalar = NULL;
@@ -76,7 +81,8 @@ static float *poisoned(const bc_case *c)
     size_t n = c->n_tok * stride(c);
     float *out = malloc(n * sizeof *out);
     assert_non_null(out);
-    for (size_t i = 0; i < n; i++) memcpy(out + i, &POISON, 4);
+    for (size_t i = 0; i < n; i++)
+        memcpy(out + i, &POISON, 4);
     return out;
 }
 
@@ -122,11 +128,13 @@ static void check_close(const bc_case *c, const char *who, const double *want, c
 static void check_scalar(const bc_case *c, double *want, const float *got)
 {
     if (c->expect) {
-        for (uint32_t t = 0; t < c->n_tok; t++) c->expect(c, t, want + (size_t)t * c->n_out);
+        for (uint32_t t = 0; t < c->n_tok; t++)
+            c->expect(c, t, want + (size_t)t * c->n_out);
         check_close(c, "scalar", want, got, c->tol_scalar);
     }
     for (uint32_t t = 0; t < c->n_tok; t++)
-        for (uint32_t i = 0; i < c->n_out; i++) want[(size_t)t * c->n_out + i] = got[t * stride(c) + i];
+        for (uint32_t i = 0; i < c->n_out; i++)
+            want[(size_t)t * c->n_out + i] = got[t * stride(c) + i];
 }
 
 void bc_check(const bc_case *c)
@@ -204,7 +212,8 @@ void bc_fill(bc_rng *r, float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float sum = 0;
-        for (int k = 0; k < 4; k++) sum += bc_uniform(r, -1, 1);
+        for (int k = 0; k < 4; k++)
+            sum += bc_uniform(r, -1, 1);
         x[i] = sum * 0.866f;
     }
 }

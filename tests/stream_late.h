@@ -26,7 +26,7 @@ typedef struct {
     uint32_t n_file;
     sl_io_req *flight[MAX_FLIGHT];
     uint32_t n_flight, max_flight;
-    uint64_t n_read, n_submit;
+    uint64_t n_read, n_submit, n_poll;
     uint64_t fail_read, fail_submit; /* 1-based; 0: never */
     uint64_t broken_file;            /* every read of this file + 1 fails */
     bool never_polls;                /* nothing is done before it is waited for */
@@ -103,6 +103,7 @@ static inline sl_status late_wait(sl_io *io, sl_io_req *req, sl_err *err)
 static inline bool late_poll(sl_io *io, sl_io_req *req)
 {
     late_io *l = (late_io *)io;
+    l->n_poll++;
     if (req->state == 1 && !l->never_polls && world_below(&l->rng, 3) == 0) fill_in(l, req);
     return req->state == 2;
 }

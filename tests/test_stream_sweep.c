@@ -98,6 +98,39 @@ static void test_soonest_unit_gets_the_window(void **state)
     assert_int_equal(late.n_wrong, 0);
 }
 
+/* Driving asks the reader once while anything is under way, waits for nothing and changes nothing. */
+static void test_drive(void **state)
+{
+    (void)state;
+    static world w;
+    static late_io late;
+    even_world(&w, 5, 16);
+    sl_residency_options opt = world_options(&w, PAGE);
+    late_open(&late, &w, PAGE);
+    late.never_polls = true;
+    sl_residency *r = open_loaded(&opt, budget_at(&opt, 0, 1), &late.io, NULL);
+    sl_residency_drive(r);
+    assert_int_equal(late.n_poll, 0);
+    const uint32_t seq[] = {0, 1, 2};
+    ok(sl_residency_begin(r, seq, 3, false, &last_err));
+    sl_residency_drive(r);
+    assert_int_equal(late.n_poll, 1);
+    assert_int_equal(late.n_flight, 2);
+    sl_residency_quiesce(r);
+    sl_residency_drive(r);
+    assert_int_equal(late.n_poll, 1);
+    late.never_polls = false;
+    sl_matrix m[1];
+    for (uint32_t i = 0; i < 3; i++) {
+        sl_residency_drive(r);
+        ok(sl_residency_acquire(r, i, m, &last_err));
+        assert_true(world_check_views(&w, seq[i], m));
+        sl_residency_release(r, i);
+    }
+    sl_residency_close(r);
+    assert_int_equal(late.n_wrong, 0);
+}
+
 /* A changed sequence while reads for the old one are under way. */
 static void test_changed_sequence_waits_for_memory(void **state)
 {
@@ -402,6 +435,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_windows_step_by_step),
         cmocka_unit_test(test_soonest_unit_gets_the_window),
+        cmocka_unit_test(test_drive),
         cmocka_unit_test(test_changed_sequence_waits_for_memory),
         cmocka_unit_test(test_several_held),
         cmocka_unit_test(test_lru_and_fifo),

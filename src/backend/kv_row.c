@@ -60,7 +60,8 @@ void sl_kv_row_store(sl_kv_type type, void *dst, const float *src, size_t n)
             memcpy(to, &h, 2);
         }
     } else if (type == SL_KV_Q8) {
-        for (size_t i = 0; i < n; i += SL_KV_Q8_BLOCK, to += SL_KV_Q8_BYTES) store_q8_block(to, src + i);
+        for (size_t i = 0; i < n; i += SL_KV_Q8_BLOCK, to += SL_KV_Q8_BYTES)
+            store_q8_block(to, src + i);
     } else {
         memcpy(to, src, n * sizeof *src);
     }

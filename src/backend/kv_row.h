@@ -1,5 +1,5 @@
-/* Rows of the KV cache as bytes: float32, float16, or blocks of 32 {float16 d; int8 q[32]}.  This is the definition that
- * the scalar backend and the portable kernels use and that the SIMD kernels repeat bit by bit. */
+/* Rows of the KV cache as bytes: float32, float16, or blocks of 32 {float16 d; int8 q[32]}.  This is the definition
+ * that the scalar backend and the portable kernels use and that the SIMD kernels repeat bit by bit. */
 #ifndef SL_KV_ROW_H
 #define SL_KV_ROW_H
 

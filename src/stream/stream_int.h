@@ -1,8 +1,8 @@
 /* Private to the room: the layout of units on disk and in memory, and the state of a residency.
  *
  * Reading order: extents.c (ranges of rows become reads), plan.c (how many bytes stay), open.c (what a plan takes),
- * resident.c (the part that stays), windows.c (the part that passes through), sweep.c (the protocol), table.c (rows of
- * the embedding table). */
+ * resident.c (the part that stays), windows.c (the part that passes through), sweep.c (the protocol), drive.c (reads that
+ * need a push), table.c (rows of the embedding table). */
 #ifndef SL_STREAM_INT_H
 #define SL_STREAM_INT_H
 

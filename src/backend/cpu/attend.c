@@ -1,9 +1,10 @@
 /* Attention of the cpu backend: how the work is cut, and the walk over blocks of 64 positions; the arithmetic is in the
  * kernels (attend_*.c).
  *
- * The queries of one kv head, n_tok * group of them (query i is head i % group of token i / group), go through in tiles,
- * so that a block of K and V is widened to float32 once and serves all of them from the cache.  A block gives each query
- * a partial result (o_b, m_b, l_b); partial results are merged into (out, m, l) in position order.  Two ways to do this:
+ * The queries of one kv head, n_tok * group of them (query i is head i % group of token i / group), go through in
+ * tiles, so that a block of K and V is widened to float32 once and serves all of them from the cache.  A block gives
+ * each query a partial result (o_b, m_b, l_b); partial results are merged into (out, m, l) in position order.  Two ways
+ * to do this:
  *
  *   direct   a thread takes a tile and walks its blocks, merging as it goes: prefill, and heads enough for all threads
  *   spread   threads take (block, tile) items and leave partial results in scratch, which are merged afterwards: few
@@ -21,14 +22,14 @@
 enum {
     TILE_MAX = 64, /* queries */
     TILE_MIN = 16,
-    SPREAD_ROWS = 1024,       /* partial results that scratch holds */
-    SPREAD_MAX_QUERY = 256,   /* spread only when at least four blocks fit a wave */
-    SMALL_WORK = 1 << 16,     /* multiply-adds of Q K that are not worth waking threads for (a few microseconds) */
+    SPREAD_ROWS = 1024,     /* partial results that scratch holds */
+    SPREAD_MAX_QUERY = 256, /* spread only when at least four blocks fit a wave */
+    SMALL_WORK = 1 << 16,   /* multiply-adds of Q K that are not worth waking threads for (a few microseconds) */
     PREFETCH_ROWS = 8,
 };
 
-/* What blocks leave behind: rows of o, and m and l of each.  l is 0 for a query that saw nothing of the block (otherwise
- * the largest score alone adds 1). */
+/* What blocks leave behind: rows of o, and m and l of each.  l is 0 for a query that saw nothing of the block
+ * (otherwise the largest score alone adds 1). */
 typedef struct {
     float *o, *m, *l;
 } results;
@@ -49,8 +50,8 @@ typedef struct {
     size_t ld;               /* floats between rows of o, k, v in scratch */
     uint8_t *lanes;
     size_t lane_bytes;
-    results partial; /* [SPREAD_ROWS] */
-    float *m, *l;    /* [SPREAD_MAX_QUERY] spread: running results */
+    results partial;               /* [SPREAD_ROWS] */
+    float *m, *l;                  /* [SPREAD_MAX_QUERY] spread: running results */
     uint32_t first_block, n_block; /* of this wave */
     atomic_uint next;              /* item to be taken */
 } attend_job;
@@ -169,7 +170,8 @@ static const float *widen(const attend_job *j, float *dst, const void *kv, uint3
     uint64_t bytes = sl_kv_row_bytes(a->type, a->head_dim);
     *ld = j->ld;
     for (uint32_t p = from; p < to; p++, row += a->row_bytes, ahead += a->row_bytes) {
-        for (uint64_t i = 0; i < bytes; i += 64) __builtin_prefetch((const void *)(ahead + i));
+        for (uint64_t i = 0; i < bytes; i += 64)
+            __builtin_prefetch((const void *)(ahead + i));
         j->kern->kv_load(a->type, dst + (p - from) * *ld, row, first, a->head_dim);
     }
     return dst;
@@ -194,7 +196,8 @@ static void sum_rows(float *l, const float *p, uint32_t n, uint32_t n_pos)
     }
     for (; i < n; i++, p += SL_SCORE_LD) {
         l[i] = 0;
-        for (uint32_t j = 0; j < n_pos; j++) l[i] += p[j];
+        for (uint32_t j = 0; j < n_pos; j++)
+            l[i] += p[j];
     }
 }
 
@@ -204,8 +207,10 @@ static void weights_of_tile(const attend_job *j, float *s, const uint32_t *from,
 {
     for (uint32_t i = 0; i < n; i++, s += SL_SCORE_LD) {
         uint32_t begin = from[i] < to[i] ? from[i] - first_pos : 0, end = from[i] < to[i] ? to[i] - first_pos : 0;
-        for (uint32_t p = 0; p < begin; p++) s[p] = 0;
-        for (uint32_t p = end; p < n_pos; p++) s[p] = 0;
+        for (uint32_t p = 0; p < begin; p++)
+            s[p] = 0;
+        for (uint32_t p = end; p < n_pos; p++)
+            s[p] = 0;
         r->m[i] = begin < end ? j->kern->softmax(s + begin, end - begin, j->a->scale, j->a->softcap) : -INFINITY;
     }
 }
@@ -238,7 +243,8 @@ static void block_of_tile(const attend_job *j, const lane *w, uint32_t head_kv, 
     const float *v = widen(j, w->v, a->v, head_kv, first_pos, end_pos, &ld_v);
     for (uint32_t i = 0, e; i < n; i = e) {
         /* queries that see the same: all of the tile, except where the block holds a window's or the text's end */
-        for (e = i + 1; e < n && from[e] == from[i] && to[e] == to[i];) e++;
+        for (e = i + 1; e < n && from[e] == from[i] && to[e] == to[i];)
+            e++;
         if (from[i] >= to[i]) continue;
         uint32_t at = from[i] - first_pos;
         j->kern->weigh(r.o + i * j->ld, j->ld, w->s + i * SL_SCORE_LD + at, e - i, v + at * ld_v, ld_v, to[i] - from[i],
@@ -275,7 +281,8 @@ static void merge_block(const attend_job *j, float *factor, uint32_t head_kv, ui
 
 static void finish(const attend_job *j, uint32_t head_kv, uint32_t q0, uint32_t n, const float *l)
 {
-    for (uint32_t i = 0; i < n; i++) j->kern->scale(out_of(j, head_kv, q0 + i), 1.0f / l[i], j->a->head_dim);
+    for (uint32_t i = 0; i < n; i++)
+        j->kern->scale(out_of(j, head_kv, q0 + i), 1.0f / l[i], j->a->head_dim);
 }
 
 static uint32_t tile_size(const attend_job *j, uint32_t q0)
@@ -360,7 +367,8 @@ static void attend_spread(sl_backend *b, attend_job *j, uint32_t first_block, ui
         sl_pool_run(b->pool, spread_blocks, j);
         sl_pool_run(b->pool, merge_spread, j);
     }
-    for (uint32_t g = 0; g < j->a->n_head_kv; g++) finish(j, g, 0, j->n_query, j->l + (size_t)g * j->n_query);
+    for (uint32_t g = 0; g < j->a->n_head_kv; g++)
+        finish(j, g, 0, j->n_query, j->l + (size_t)g * j->n_query);
 }
 
 /* ---- the choice ---- */

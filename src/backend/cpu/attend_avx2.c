@@ -1,7 +1,7 @@
 /* AVX2 kernels of attention; kernels.h says what each does, attend_portable.c is their definition.
  *
- * Scores: a tile is 4 dots (2 queries x 2 positions, or 1 x 4) with two 8-lane accumulators each, which are the 16 partial
- * sums of sum16.  Weighing: a tile is 4 queries x 16 columns, or 1 x 64. */
+ * Scores: a tile is 4 dots (2 queries x 2 positions, or 1 x 4) with two 8-lane accumulators each, which are the 16
+ * partial sums of sum16.  Weighing: a tile is 4 queries x 16 columns, or 1 x 64. */
 #if defined(__x86_64__)
 #include "backend/cpu/kernels.h"
 
@@ -97,7 +97,8 @@ static void score_group(float *s, const float *const *q, uint32_t n_query, const
 {
     for (uint32_t j = 0; j < n_pos; j += 2) {
         const float *k0 = k + j * ld_k, *k1 = j + 1 < n_pos ? k0 + ld_k : k0;
-        for (uint32_t i = 0; i < n_query; i += 2) tile_2x2(s + i * SL_SCORE_LD + j, q[i], q[i + 1], k0, k1, head_dim);
+        for (uint32_t i = 0; i < n_query; i += 2)
+            tile_2x2(s + i * SL_SCORE_LD + j, q[i], q[i + 1], k0, k1, head_dim);
     }
 }
 
@@ -109,7 +110,8 @@ void sl_scores_avx2(float *s, const float *const *q, uint32_t n_query, const flo
         score_group(s + i * SL_SCORE_LD, q + i, n_wide - i < GROUP ? n_wide - i : GROUP, k, ld_k, n_pos, head_dim);
     for (uint32_t j = 0; j < n_pos && n_wide < n_query; j += 4) {
         const float *rows[4]; /* beyond the last row the last one again, whose dots are not used */
-        for (uint32_t r = 0; r < 4; r++) rows[r] = k + (j + r < last ? j + r : last) * ld_k;
+        for (uint32_t r = 0; r < 4; r++)
+            rows[r] = k + (j + r < last ? j + r : last) * ld_k;
         tile_1x4(s + n_wide * SL_SCORE_LD + j, q[n_wide], rows, head_dim);
     }
 }
@@ -199,7 +201,8 @@ static void weigh_1x64(float *o, const float *p, const float *v, size_t ld_v, ui
 static void weigh_1x8(float *o, const float *p, const float *v, size_t ld_v, uint32_t n_pos, uint32_t n)
 {
     __m256 a = _mm256_setzero_ps();
-    for (uint32_t j = 0; j < n_pos; j++, v += ld_v) a = _mm256_fmadd_ps(_mm256_broadcast_ss(p + j), load_part(v, n), a);
+    for (uint32_t j = 0; j < n_pos; j++, v += ld_v)
+        a = _mm256_fmadd_ps(_mm256_broadcast_ss(p + j), load_part(v, n), a);
     _mm256_storeu_ps(o, a);
 }
 
@@ -212,8 +215,10 @@ void sl_weigh_avx2(float *o, size_t ld_o, const float *p, uint32_t n_query, cons
             weigh_4x16(o + i * ld_o + d, ld_o, p + i * SL_SCORE_LD, v + d, ld_v, n_pos);
     for (uint32_t i = 0; i < n_query; i++) {
         uint32_t d = i < n_quad ? wide : 0;
-        for (; d + 64 <= head_dim; d += 64) weigh_1x64(o + i * ld_o + d, p + i * SL_SCORE_LD, v + d, ld_v, n_pos);
-        for (; d < head_dim; d += 8) weigh_1x8(o + i * ld_o + d, p + i * SL_SCORE_LD, v + d, ld_v, n_pos, head_dim - d);
+        for (; d + 64 <= head_dim; d += 64)
+            weigh_1x64(o + i * ld_o + d, p + i * SL_SCORE_LD, v + d, ld_v, n_pos);
+        for (; d < head_dim; d += 8)
+            weigh_1x8(o + i * ld_o + d, p + i * SL_SCORE_LD, v + d, ld_v, n_pos, head_dim - d);
     }
 }
 

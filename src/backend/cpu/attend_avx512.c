@@ -1,7 +1,7 @@
 /* AVX-512 kernels of attention; kernels.h says what each does, attend_portable.c is their definition.
  *
- * Scores: a tile is 16 (query, position) pairs with one 16-lane accumulator each, which are the 16 partial sums of sum16;
- * the tree of all 16 sums is then done at once by transposing.  Weighing: a tile is 4 queries x 64 columns. */
+ * Scores: a tile is 16 (query, position) pairs with one 16-lane accumulator each, which are the 16 partial sums of
+ * sum16; the tree of all 16 sums is then done at once by transposing.  Weighing: a tile is 4 queries x 64 columns. */
 #if defined(__x86_64__)
 #include "backend/cpu/kernels.h"
 
@@ -68,7 +68,8 @@ static void tile_4x4(float *s, const float *const *q, const float *const *k, uin
         LINE(load, fma, 3);                                                                                            \
     } while (0)
     uint32_t i = 0;
-    for (; i + 16 <= n; i += 16) COLUMN(_mm512_loadu_ps, _mm512_fmadd_ps);
+    for (; i + 16 <= n; i += 16)
+        COLUMN(_mm512_loadu_ps, _mm512_fmadd_ps);
     if (i < n) {
         const __mmask16 m = first_lanes(n - i);
 #define LOAD_M(p)      _mm512_maskz_loadu_ps(m, p)
@@ -119,7 +120,8 @@ static void tile_1x16(float *s, const float *q, const float *const *k, uint32_t 
 static inline void row_pointers(const float **rows, uint32_t n_row, const float *k, size_t ld_k, uint32_t from,
                                 uint32_t n_pos)
 {
-    for (uint32_t j = 0; j < n_row; j++) rows[j] = k + (from + j < n_pos ? from + j : n_pos - 1) * ld_k;
+    for (uint32_t j = 0; j < n_row; j++)
+        rows[j] = k + (from + j < n_pos ? from + j : n_pos - 1) * ld_k;
 }
 
 enum { GROUP = 16 }; /* queries whose rows stay in the first cache while all of K passes */
@@ -131,7 +133,8 @@ static void score_group(float *s, const float *const *q, uint32_t n_query, const
     const float *rows[4];
     for (uint32_t j = 0; j < n_pos; j += 4) {
         row_pointers(rows, 4, k, ld_k, j, n_pos);
-        for (uint32_t i = 0; i < n_query; i += 4) tile_4x4(s + i * SL_SCORE_LD + j, q + i, rows, head_dim);
+        for (uint32_t i = 0; i < n_query; i += 4)
+            tile_4x4(s + i * SL_SCORE_LD + j, q + i, rows, head_dim);
     }
 }
 
@@ -144,7 +147,8 @@ void sl_scores_avx512(float *s, const float *const *q, uint32_t n_query, const f
         score_group(s + i * SL_SCORE_LD, q + i, n_wide - i < GROUP ? n_wide - i : GROUP, k, ld_k, n_pos, head_dim);
     for (uint32_t j = 0; j < n_pos && n_wide < n_query; j += 16) {
         row_pointers(rows, 16, k, ld_k, j, n_pos);
-        for (uint32_t i = n_wide; i < n_query; i++) tile_1x16(s + i * SL_SCORE_LD + j, q[i], rows, head_dim);
+        for (uint32_t i = n_wide; i < n_query; i++)
+            tile_1x16(s + i * SL_SCORE_LD + j, q[i], rows, head_dim);
     }
 }
 
@@ -254,13 +258,17 @@ void sl_weigh_avx512(float *o, size_t ld_o, const float *p, uint32_t n_query, co
     uint32_t i = 0;
     for (; i + 4 <= n_query; i += 4, o += 4 * ld_o, p += 4 * SL_SCORE_LD) {
         uint32_t d = 0;
-        for (; d + 64 <= head_dim; d += 64) weigh_4x64(o + d, ld_o, p, v + d, ld_v, n_pos);
-        for (; d < head_dim; d += 16) weigh_4x16(o + d, ld_o, p, v + d, ld_v, n_pos, head_dim - d);
+        for (; d + 64 <= head_dim; d += 64)
+            weigh_4x64(o + d, ld_o, p, v + d, ld_v, n_pos);
+        for (; d < head_dim; d += 16)
+            weigh_4x16(o + d, ld_o, p, v + d, ld_v, n_pos, head_dim - d);
     }
     for (; i < n_query; i++, o += ld_o, p += SL_SCORE_LD) {
         uint32_t d = 0;
-        for (; d + 64 <= head_dim; d += 64) weigh_1x64(o + d, p, v + d, ld_v, n_pos);
-        for (; d < head_dim; d += 16) weigh_1x16(o + d, p, v + d, ld_v, n_pos, head_dim - d);
+        for (; d + 64 <= head_dim; d += 64)
+            weigh_1x64(o + d, p, v + d, ld_v, n_pos);
+        for (; d < head_dim; d += 16)
+            weigh_1x16(o + d, p, v + d, ld_v, n_pos, head_dim - d);
     }
 }
 

@@ -1,5 +1,5 @@
-/* The cpu backend's table, and how its operations on rows are cut into pieces for the threads.  A piece is a range of one
- * row; work too small to be worth waking threads for stays with the caller. */
+/* The cpu backend's table, and how its operations on rows are cut into pieces for the threads.  A piece is a range of
+ * one row; work too small to be worth waking threads for stays with the caller. */
 #include "backend/cpu/kernels.h"
 
 enum {
@@ -117,8 +117,16 @@ static void softcap_piece(const row_job *j, uint32_t t, size_t from, size_t n)
 static void rmsnorm(sl_backend *b, float *y, size_t ld_y, const float *x, size_t ld_x, const float *w, uint32_t n,
                     uint32_t n_row, float eps)
 {
-    row_job j = {.piece = rmsnorm_row, .n_row = n_row, .n = n, .n_piece = n, .y = y, .ld_y = ld_y, .x = x, .ld_x = ld_x,
-                 .u = w, .value = eps};
+    row_job j = {.piece = rmsnorm_row,
+                 .n_row = n_row,
+                 .n = n,
+                 .n_piece = n,
+                 .y = y,
+                 .ld_y = ld_y,
+                 .x = x,
+                 .ld_x = ld_x,
+                 .u = w,
+                 .value = eps};
     run(b, &j);
 }
 
@@ -126,30 +134,52 @@ static void rope(sl_backend *b, float *x, size_t ld_x, uint32_t n_head, uint32_t
                  const sl_rope *r)
 {
     size_t n = (size_t)n_head * head_dim;
-    row_job j = {.piece = rope_row, .n_row = n_tok, .n = n, .n_piece = n, .y = x, .ld_y = ld_x, .n_head = n_head,
-                 .pos = pos, .rope = r};
+    row_job j = {.piece = rope_row,
+                 .n_row = n_tok,
+                 .n = n,
+                 .n_piece = n,
+                 .y = x,
+                 .ld_y = ld_x,
+                 .n_head = n_head,
+                 .pos = pos,
+                 .rope = r};
     run(b, &j);
 }
 
 static void kv_store(sl_backend *b, sl_kv_type type, void *dst, const float *src, size_t ld_src, uint32_t n,
                      uint32_t n_tok)
 {
-    row_job j = {.piece = kv_store_row, .n_row = n_tok, .n = n, .n_piece = n, .x = src, .ld_x = ld_src, .kv = type,
-                 .dst = dst};
+    row_job j = {
+        .piece = kv_store_row, .n_row = n_tok, .n = n, .n_piece = n, .x = src, .ld_x = ld_src, .kv = type, .dst = dst};
     run(b, &j);
 }
 
 static void glu(sl_backend *b, float *y, size_t ld_y, const float *gate, size_t ld_gate, const float *up, size_t ld_up,
                 uint32_t n, uint32_t n_tok, sl_act act)
 {
-    row_job j = {.piece = glu_piece, .n_row = n_tok, .n = n, .n_piece = PIECE_ELEMENTS, .y = y, .ld_y = ld_y, .x = gate,
-                 .ld_x = ld_gate, .u = up, .ld_u = ld_up, .act = act};
+    row_job j = {.piece = glu_piece,
+                 .n_row = n_tok,
+                 .n = n,
+                 .n_piece = PIECE_ELEMENTS,
+                 .y = y,
+                 .ld_y = ld_y,
+                 .x = gate,
+                 .ld_x = ld_gate,
+                 .u = up,
+                 .ld_u = ld_up,
+                 .act = act};
     run(b, &j);
 }
 
 static void add(sl_backend *b, float *y, size_t ld_y, const float *x, size_t ld_x, uint32_t n, uint32_t n_tok)
 {
-    row_job j = {.piece = add_piece, .n_row = n_tok, .n = n, .n_piece = PIECE_ELEMENTS, .y = y, .ld_y = ld_y, .x = x,
+    row_job j = {.piece = add_piece,
+                 .n_row = n_tok,
+                 .n = n,
+                 .n_piece = PIECE_ELEMENTS,
+                 .y = y,
+                 .ld_y = ld_y,
+                 .x = x,
                  .ld_x = ld_x};
     run(b, &j);
 }
@@ -161,15 +191,15 @@ static void add_bias(sl_backend *b, float *y, size_t ld_y, const float *bias, ui
 
 static void scale(sl_backend *b, float *y, size_t ld_y, float s, uint32_t n, uint32_t n_tok)
 {
-    row_job j = {.piece = scale_piece, .n_row = n_tok, .n = n, .n_piece = PIECE_ELEMENTS, .y = y, .ld_y = ld_y,
-                 .value = s};
+    row_job j = {
+        .piece = scale_piece, .n_row = n_tok, .n = n, .n_piece = PIECE_ELEMENTS, .y = y, .ld_y = ld_y, .value = s};
     run(b, &j);
 }
 
 static void softcap(sl_backend *b, float *y, size_t ld_y, float cap, uint32_t n, uint32_t n_tok)
 {
-    row_job j = {.piece = softcap_piece, .n_row = n_tok, .n = n, .n_piece = PIECE_ELEMENTS, .y = y, .ld_y = ld_y,
-                 .value = cap};
+    row_job j = {
+        .piece = softcap_piece, .n_row = n_tok, .n = n, .n_piece = PIECE_ELEMENTS, .y = y, .ld_y = ld_y, .value = cap};
     run(b, &j);
 }
 

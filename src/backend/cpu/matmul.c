@@ -11,10 +11,11 @@
 
 enum {
     BATCH = 16,                /* products per dispatch */
-    CHUNKS_PER_THREAD = 12,    /* so that a stalled core holds up little */
+    CHUNKS_PER_THREAD = 16,    /* so that a stalled core holds up little */
     CHUNK_MIN_BYTES = 8 << 10, /* of weights: below this fetching the next chunk costs more than it gains */
     CHUNK_MAX_BYTES = 256 << 10,
     AHEAD_BYTES = 6 << 10, /* how far to prefetch, in whole groups or panels */
+    EARLY_TOK = 16,
     SOLO_BYTES = 16 << 10, /* weight bytes times tokens that are not worth waking anyone for */
     ALIGN = 64,
 };
@@ -145,18 +146,23 @@ static void run_chunk(const job *j, const chunk *c, const chunk *next, uint8_t *
     }
 }
 
-/* A thread fetches the next chunk before it starts on one, to know what to prefetch at its end. */
+static uint32_t claim(job *j)
+{
+    return atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed);
+}
+
+/* With few tokens memory is what counts: a thread then claims the next chunk before it starts on one, to know what to
+ * prefetch at its end.  With many that would only make the threads finish less evenly. */
 static void work(void *arg, uint32_t i_thread, uint32_t n_thread)
 {
     job *j = arg;
     (void)n_thread;
     uint8_t *piece = j->pieces + (size_t)i_thread * SL_MM_PIECE_BYTES;
-    uint32_t i = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed);
-    while (i < j->n_chunk) {
-        uint32_t k = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed);
+    bool early = j->act->n_tok < EARLY_TOK;
+    for (uint32_t i = claim(j), k; i < j->n_chunk; i = early ? k : claim(j)) {
+        k = early ? claim(j) : j->n_chunk;
         chunk c = chunk_at(j, i), next = k < j->n_chunk ? chunk_at(j, k) : c;
         run_chunk(j, &c, k < j->n_chunk ? &next : NULL, piece);
-        i = k;
     }
 }
 

@@ -1,6 +1,5 @@
 /* Matrix kernels for AVX2 with FMA and F16C: tiles of 8 rows x 4 tokens for panels, float rows, and the level's table.
- * One token and unpacking are in matmul_x86.h.  Lanes are rows; in float types lanes are the 16 partial sums of one
- * row. */
+ * One token and unpacking are in matmul_x86.h.  Lanes are rows; in float types they are the partial sums of one row. */
 #if defined(__x86_64__)
 #include "backend/cpu/matmul_x86.h"
 
@@ -15,10 +14,18 @@ enum { R = 8 };
 /* How many vpmaddubsw results may be added in 16 bits; see matmul_x86.h. */
 ALWAYS int steps_in_16_bits(sl_type type)
 {
-    return type == SL_Q8_0                                                       ? 1
-           : type == SL_Q6_K                                                     ? 2
-           : sl_mm_block_bytes(type) == 22 || type == SL_Q5_1 || type == SL_Q5_K ? 4
-                                                                                 : 8;
+    switch (type) {
+    case SL_Q8_0:
+        return 1;
+    case SL_Q6_K:
+        return 2;
+    case SL_Q5_0:
+    case SL_Q5_1:
+    case SL_Q5_K:
+        return 4;
+    default:
+        return 8;
+    }
 }
 
 ALWAYS __m256i products(sl_type type, __m256i w, const int8_t *q)
@@ -28,8 +35,7 @@ ALWAYS __m256i products(sl_type type, __m256i w, const int8_t *q)
     return _mm256_maddubs_epi16(w, x);
 }
 
-/* Keeps the compiler from regrouping an integer sum: it would make all its terms first, more than there are registers.
- */
+/* Keeps the compiler from regrouping an integer sum: it would make all terms first, more than there are registers. */
 ALWAYS __m256i hold(__m256i v)
 {
     __asm__("" : "+x"(v));

@@ -280,8 +280,8 @@ ALWAYS __m256i sums_of_8(const __m256i s[8])
 ALWAYS __m256i dots_4bit(const uint8_t *const *row, size_t at, const int8_t *q)
 {
     const __m256i low = _mm256_set1_epi8(15);
-    __m256i x_low = _mm256_broadcastsi128_si256(load_128(q)), x_high = _mm256_broadcastsi128_si256(load_128(q + 16)),
-            s[4];
+    __m256i x_low = _mm256_broadcastsi128_si256(load_128(q)), x_high = _mm256_broadcastsi128_si256(load_128(q + 16));
+    __m256i s[4];
     UNROLL
     for (int i = 0; i < 4; i++) {
         __m256i v = _mm256_set_m128i(load_128(row[i + 4] + at), load_128(row[i] + at));
@@ -335,7 +335,7 @@ ALWAYS __m256i spread_word(__m256i v, int i)
 
 /* Eight partial sums of scale * code * x over a block, and four of min * sum_g(x) (unused in Q6_K).  The scales are
  * words in both lanes; in Q6_K those of first halves of sub-blocks in the low lane, those of second halves in the high
- * one. In int32: |isum| <= 256 * 128 * 63 * 127 even before the offset of Q6_K is taken off. */
+ * one.  In int32: |isum| <= 256 * 128 * 63 * 127 even before the offset of Q6_K is taken off. */
 ALWAYS __m256i dot_256(sl_type type, const uint8_t *p, const sl_qrows *x, __m128i *msum)
 {
     __m256i scale, isum = _mm256_setzero_si256();
@@ -398,11 +398,9 @@ ALWAYS void one_256(sl_type type, const sl_mm_rows *w, const sl_qact *a, float *
 
 ALWAYS uint32_t piece_block_bytes(sl_type type, uint32_t r)
 {
-    uint32_t units = type == SL_Q6_K       ? 64 + 16 + 8 + 1
-                     : sl_mm_is_k(type)    ? 64 + 8 + 4 + 2
-                     : sl_mm_has_min(type) ? 10
-                                           : 9;
-    return units * 4 * r;
+    if (type == SL_Q6_K) return (64 + 16 + 8 + 1) * 4 * r;
+    if (sl_mm_is_k(type)) return (64 + 8 + 4 + 2) * 4 * r;
+    return (sl_mm_has_min(type) ? 10 : 9) * 4 * r;
 }
 
 /* v[i] holds four units of row i and four of row i + 4; unit[k] gets unit k of all rows. */

@@ -10,7 +10,8 @@
 static void rmsnorm(float *y, const float *x, const float *w, size_t n, float eps)
 {
     float r = 1.0f / sqrtf(sl_sum16_portable(x, x, n) / (float)n + eps);
-    for (size_t i = 0; i < n; i++) y[i] = (x[i] * r) * w[i];
+    for (size_t i = 0; i < n; i++)
+        y[i] = (x[i] * r) * w[i];
 }
 
 static void rope(float *x, uint32_t n_head, uint32_t head_dim, float position, const sl_rope *rope)
@@ -31,27 +32,32 @@ static void rope(float *x, uint32_t n_head, uint32_t head_dim, float position, c
 
 static void glu(float *y, const float *gate, const float *up, size_t n, sl_act act)
 {
-    for (size_t i = 0; i < n; i++) y[i] = (act == SL_ACT_SILU ? sl_siluf(gate[i]) : sl_gelu_tanhf(gate[i])) * up[i];
+    for (size_t i = 0; i < n; i++)
+        y[i] = (act == SL_ACT_SILU ? sl_siluf(gate[i]) : sl_gelu_tanhf(gate[i])) * up[i];
 }
 
 static void add(float *y, const float *x, size_t n)
 {
-    for (size_t i = 0; i < n; i++) y[i] += x[i];
+    for (size_t i = 0; i < n; i++)
+        y[i] += x[i];
 }
 
 static void scale(float *y, float s, size_t n)
 {
-    for (size_t i = 0; i < n; i++) y[i] *= s;
+    for (size_t i = 0; i < n; i++)
+        y[i] *= s;
 }
 
 static void softcap(float *y, float cap, size_t n)
 {
-    for (size_t i = 0; i < n; i++) y[i] = cap * sl_tanhf(y[i] / cap);
+    for (size_t i = 0; i < n; i++)
+        y[i] = cap * sl_tanhf(y[i] / cap);
 }
 
 static void exp_row(float *x, size_t n)
 {
-    for (size_t i = 0; i < n; i++) x[i] = sl_expf(x[i]);
+    for (size_t i = 0; i < n; i++)
+        x[i] = sl_expf(x[i]);
 }
 
 const sl_cpu_kernels sl_cpu_kernels_portable = {

@@ -71,7 +71,8 @@ static void rope(float *x, uint32_t n_head, uint32_t head_dim, float position, c
         s = _mm256_mul_ps(s, _mm256_set1_ps(rope->mscale));
         c = _mm256_mul_ps(c, _mm256_set1_ps(rope->mscale));
         if (!rope->interleaved) {
-            for (uint32_t h = 0; h < n_head; h++) rotate_halves(x + (size_t)h * head_dim + i, n_pair, n, s, c);
+            for (uint32_t h = 0; h < n_head; h++)
+                rotate_halves(x + (size_t)h * head_dim + i, n_pair, n, s, c);
             continue;
         }
         __m256 s_lo = _mm256_permutevar8x32_ps(s, twice_lo), c_lo = _mm256_permutevar8x32_ps(c, twice_lo);
@@ -102,7 +103,8 @@ static void add(float *y, const float *x, size_t n)
 static void scale(float *y, float s, size_t n)
 {
     const __m256 k = _mm256_set1_ps(s);
-    for (size_t i = 0; i < n; i += 8) store_part(y + i, n - i, _mm256_mul_ps(load_part(y + i, n - i), k));
+    for (size_t i = 0; i < n; i += 8)
+        store_part(y + i, n - i, _mm256_mul_ps(load_part(y + i, n - i), k));
 }
 
 static void softcap(float *y, float cap, size_t n)
@@ -116,7 +118,8 @@ static void softcap(float *y, float cap, size_t n)
 
 static void exp_row(float *x, size_t n)
 {
-    for (size_t i = 0; i < n; i += 8) store_part(x + i, n - i, exp_8(load_part(x + i, n - i)));
+    for (size_t i = 0; i < n; i += 8)
+        store_part(x + i, n - i, exp_8(load_part(x + i, n - i)));
 }
 
 /* ---- KV rows ---- */
@@ -176,7 +179,8 @@ static void kv_store(sl_kv_type type, void *dst, const float *src, size_t n)
     if (type == SL_KV_F16) {
         store_f16(to, src, n);
     } else if (type == SL_KV_Q8) {
-        for (size_t i = 0; i < n; i += SL_KV_Q8_BLOCK, to += SL_KV_Q8_BYTES) store_q8_block(to, src + i);
+        for (size_t i = 0; i < n; i += SL_KV_Q8_BLOCK, to += SL_KV_Q8_BYTES)
+            store_q8_block(to, src + i);
     } else {
         memcpy(to, src, n * sizeof *src);
     }

@@ -64,7 +64,8 @@ static void rope(float *x, uint32_t n_head, uint32_t head_dim, float position, c
         s = _mm512_mul_ps(s, _mm512_set1_ps(rope->mscale));
         c = _mm512_mul_ps(c, _mm512_set1_ps(rope->mscale));
         if (!rope->interleaved) {
-            for (uint32_t h = 0; h < n_head; h++) rotate_halves(x + (size_t)h * head_dim + i, n_pair, n, s, c);
+            for (uint32_t h = 0; h < n_head; h++)
+                rotate_halves(x + (size_t)h * head_dim + i, n_pair, n, s, c);
             continue;
         }
         __m512 s_lo = _mm512_permutexvar_ps(twice_lo, s), c_lo = _mm512_permutexvar_ps(twice_lo, c);
@@ -157,7 +158,8 @@ static void kv_store(sl_kv_type type, void *dst, const float *src, size_t n)
     if (type == SL_KV_F16) {
         store_f16(to, src, n);
     } else if (type == SL_KV_Q8) {
-        for (size_t i = 0; i < n; i += SL_KV_Q8_BLOCK, to += SL_KV_Q8_BYTES) store_q8_block(to, src + i);
+        for (size_t i = 0; i < n; i += SL_KV_Q8_BLOCK, to += SL_KV_Q8_BYTES)
+            store_q8_block(to, src + i);
     } else {
         memcpy(to, src, n * sizeof *src);
     }

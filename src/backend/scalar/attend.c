@@ -33,15 +33,19 @@ static void attend_head(const sl_attention *a, uint32_t t, uint32_t head, float 
     uint32_t begin = a->window && end > a->window ? end - a->window : 0;
 
     float max = -INFINITY, sum = 0;
-    for (uint32_t p = begin; p < end; p++) max = fmaxf(max, score(a, q, p, head_kv, row));
-    for (uint32_t d = 0; d < a->head_dim; d++) out[d] = 0;
+    for (uint32_t p = begin; p < end; p++)
+        max = fmaxf(max, score(a, q, p, head_kv, row));
+    for (uint32_t d = 0; d < a->head_dim; d++)
+        out[d] = 0;
     for (uint32_t p = begin; p < end; p++) {
         float weight = sl_expf(score(a, q, p, head_kv, row) - max);
         sum += weight;
         load_head(a, a->v, p, head_kv, row);
-        for (uint32_t d = 0; d < a->head_dim; d++) out[d] += weight * row[d];
+        for (uint32_t d = 0; d < a->head_dim; d++)
+            out[d] += weight * row[d];
     }
-    for (uint32_t d = 0; d < a->head_dim; d++) out[d] /= sum;
+    for (uint32_t d = 0; d < a->head_dim; d++)
+        out[d] /= sum;
 }
 
 static void attend_heads(void *arg, uint32_t i_thread, uint32_t n_thread)

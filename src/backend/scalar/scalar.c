@@ -22,10 +22,13 @@ float sl_scalar_dot(const float *a, const float *b, size_t n)
     float s[16] = {0};
     size_t i = 0;
     for (; i + 16 <= n; i += 16)
-        for (size_t j = 0; j < 16; j++) s[j] += a[i + j] * b[i + j];
-    for (size_t j = 0; i + j < n; j++) s[j] += a[i + j] * b[i + j];
+        for (size_t j = 0; j < 16; j++)
+            s[j] += a[i + j] * b[i + j];
+    for (size_t j = 0; i + j < n; j++)
+        s[j] += a[i + j] * b[i + j];
     for (size_t half = 8; half; half /= 2)
-        for (size_t j = 0; j < half; j++) s[j] += s[j + half];
+        for (size_t j = 0; j < half; j++)
+            s[j] += s[j + half];
     return s[0];
 }
 
@@ -35,7 +38,8 @@ static void rmsnorm(sl_backend *b, float *y, size_t ld_y, const float *x, size_t
     (void)b;
     for (uint32_t t = 0; t < n_row; t++, x += ld_x, y += ld_y) {
         float r = 1.0f / sqrtf(sl_scalar_dot(x, x, n) / (float)n + eps);
-        for (uint32_t i = 0; i < n; i++) y[i] = x[i] * r * w[i];
+        for (uint32_t i = 0; i < n; i++)
+            y[i] = x[i] * r * w[i];
     }
 }
 
@@ -60,7 +64,8 @@ static void rope_apply(sl_backend *b, float *x, size_t ld_x, uint32_t n_head, ui
 {
     (void)b;
     for (uint32_t t = 0; t < n_tok; t++)
-        for (uint32_t h = 0; h < n_head; h++) rotate_head(x + t * ld_x + (size_t)h * head_dim, (float)(pos + t), rope);
+        for (uint32_t h = 0; h < n_head; h++)
+            rotate_head(x + t * ld_x + (size_t)h * head_dim, (float)(pos + t), rope);
 }
 
 static void kv_store(sl_backend *b, sl_kv_type type, void *dst, const float *src, size_t ld_src, uint32_t n,
@@ -84,7 +89,8 @@ static void add(sl_backend *b, float *y, size_t ld_y, const float *x, size_t ld_
 {
     (void)b;
     for (uint32_t t = 0; t < n_tok; t++)
-        for (uint32_t i = 0; i < n; i++) y[t * ld_y + i] += x[t * ld_x + i];
+        for (uint32_t i = 0; i < n; i++)
+            y[t * ld_y + i] += x[t * ld_x + i];
 }
 
 static void add_bias(sl_backend *b, float *y, size_t ld_y, const float *bias, uint32_t n, uint32_t n_tok)
@@ -96,14 +102,16 @@ static void scale(sl_backend *b, float *y, size_t ld_y, float s, uint32_t n, uin
 {
     (void)b;
     for (uint32_t t = 0; t < n_tok; t++)
-        for (uint32_t i = 0; i < n; i++) y[t * ld_y + i] *= s;
+        for (uint32_t i = 0; i < n; i++)
+            y[t * ld_y + i] *= s;
 }
 
 static void softcap(sl_backend *b, float *y, size_t ld_y, float cap, uint32_t n, uint32_t n_tok)
 {
     (void)b;
     for (uint32_t t = 0; t < n_tok; t++)
-        for (uint32_t i = 0; i < n; i++) y[t * ld_y + i] = cap * sl_tanhf(y[t * ld_y + i] / cap);
+        for (uint32_t i = 0; i < n; i++)
+            y[t * ld_y + i] = cap * sl_tanhf(y[t * ld_y + i] / cap);
 }
 
 const sl_backend_ops sl_scalar_ops = {

@@ -1,5 +1,6 @@
 /* The scalar backend: what every operation means, in float32, for the reader.  It is never tuned; only matrix rows and
- * attention heads are spread over the pool, so that tests on real models end.  Read scalar.c, then matmul.c, attend.c. */
+ * attention heads are spread over the pool, so that tests on real models end.  Read scalar.c, then matmul.c, attend.c.
+ */
 #ifndef SL_SCALAR_H
 #define SL_SCALAR_H
 
