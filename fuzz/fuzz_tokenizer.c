@@ -32,11 +32,15 @@ static sl_tokenizer *byte_level(void)
     size_t n;
     FILE *f = open_memstream(&text, &n);
     FUZZ_CHECK(f);
-    fprintf(f, "{\"added_tokens\": [{\"id\": 256, \"content\": \"<|end|>\", \"special\": true, \"rstrip\": true}, {\"id\": 257, "
-               "\"content\": \"\\n\\n\", \"special\": false}], \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": "
-               "[{\"type\": \"Split\", \"pattern\": {\"Regex\": \"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?"
-               "\\\\p{L}+|\\\\p{N}{1,3}| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"}, "
-               "\"behavior\": \"Isolated\"}, {\"type\": \"ByteLevel\", \"use_regex\": false}]}, \"model\": {\"vocab\": {");
+    fprintf(
+        f,
+        "{\"added_tokens\": [{\"id\": 256, \"content\": \"<|end|>\", \"special\": true, \"rstrip\": true}, {\"id\": "
+        "257, "
+        "\"content\": \"\\n\\n\", \"special\": false}], \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": "
+        "[{\"type\": \"Split\", \"pattern\": {\"Regex\": \"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?"
+        "\\\\p{L}+|\\\\p{N}{1,3}| "
+        "?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"}, "
+        "\"behavior\": \"Isolated\"}, {\"type\": \"ByteLevel\", \"use_regex\": false}]}, \"model\": {\"vocab\": {");
     unsigned odd = 0;
     for (unsigned b = 0; b < 256; b++) {
         bool printable = (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE;
@@ -75,7 +79,7 @@ static sl_tokenizer *sentencepiece(void)
     size_t n;
     FILE *f = open_memstream(&blob, &n);
     FUZZ_CHECK(f);
-    fwrite("GGUF\3\0\0\0\0\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0", 1, 24, f);
+    fwrite("GGUF\3\0\0\0\0\0\0\0\0\0\0\0\6\0\0\0\0\0\0\0", 1, 24, f);
     uint32_t string = SL_GV_STRING;
     put(f, "general.architecture"), fwrite(&string, 4, 1, f), put(f, "llama");
     put(f, "tokenizer.ggml.model"), fwrite(&string, 4, 1, f), put(f, "llama");
@@ -90,6 +94,8 @@ static sl_tokenizer *sentencepiece(void)
     put_array(f, "tokenizer.ggml.scores", SL_GV_F32, N);
     for (unsigned i = 0; i < N; i++)
         fwrite(&(float){-(float)(i % 5)}, 4, 1, f);
+    put(f, "tokenizer.ggml.add_space_prefix"); /* false: one behind <tool> would not be taken away again */
+    fwrite(&(uint32_t){SL_GV_BOOL}, 4, 1, f), fwrite("", 1, 1, f);
     fwrite("\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 1, 31, f);
     fclose(f);
     sl_store *s = NULL;
@@ -197,16 +203,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_built(sl_tokenizer_build(&t, s, 0, NULL, &err), t, &err, data, size);
         sl_store_close(s);
         break;
-    case '{': check_built(sl_tokenizer_parse_json(&t, "fuzz", (const char *)data, size, &err), t, &err, data, size); break;
-    case 'B': comes_back(byte_level(), text, size - 1); break;
-    case 'S': comes_back(sentencepiece(), text, size - 1); break;
-    case 'R': match(text, size - 1); break;
+    case '{':
+        check_built(sl_tokenizer_parse_json(&t, "fuzz", (const char *)data, size, &err), t, &err, data, size);
+        break;
+    case 'B':
+        comes_back(byte_level(), text, size - 1);
+        break;
+    case 'S':
+        comes_back(sentencepiece(), text, size - 1);
+        break;
+    case 'R':
+        match(text, size - 1);
+        break;
     case 'D':
         for (size_t i = 1; i < size; i++)
             ids[(i - 1) % MAX_IDS] = data[i] == 255 ? -1 : data[i];
         decode(data[size - 1] & 1 ? byte_level() : sentencepiece(), size - 1 < MAX_IDS ? size - 1 : MAX_IDS);
         break;
-    default: break;
+    default:
+        break;
     }
     return 0;
 }

@@ -37,10 +37,10 @@ static sl_tokenizer *byte_tokenizer(void)
 {
     vocab *v = new_vocab("gpt2", "gpt-2");
     add_bytes(v);
-    add(v, "<|im_end|>", 3, 0);  /* 256 */
-    add(v, "<think>", 4, 0);     /* 257 */
-    add(v, "[PAD258]", 5, 0);    /* 258: unused */
-    add(v, "<unk>", 2, 0);       /* 259 */
+    add(v, "<|im_end|>", 3, 0); /* 256 */
+    add(v, "<think>", 4, 0);    /* 257 */
+    add(v, "[PAD258]", 5, 0);   /* 258: unused */
+    add(v, "<unk>", 2, 0);      /* 259 */
     char face[16];
     disguise_text("x\xf0\x9f\x98", face); /* 260: ends inside a character */
     add(v, keep(v, face), 1, 0);
@@ -106,7 +106,7 @@ static void test_control_tokens_are_invisible(void **state)
     STREAM(t, false, "a<think>b", 'a', 256, 257, 258, 259, 'b');
     STREAM(t, true, "a<|im_end|><think>[PAD258]<unk>b", 'a', 256, 257, 258, 259, 'b');
     STREAM(t, false, "\xf0\x9f\x98\x80", 0xF0, 0x9F, 256, 0x98, 0x80); /* does not cut a character */
-    STREAM(t, false, "ab", 'a', -1, 100000, 'b');                     /* ids that are none */
+    STREAM(t, false, "ab", 'a', -1, 100000, 'b');                      /* ids that are none */
     char out[8];
     size_t n;
     sl_err err = {0};
@@ -125,15 +125,15 @@ static sl_tokenizer *spm_tokenizer(bool prefix)
 {
     vocab *v = new_vocab("llama", NULL);
     add(v, "<unk>", 2, 0), add(v, "<s>", 3, 0), add(v, "</s>", 3, 0);
-    add(v, "▁a", 1, -1);     /* 3 */
-    add(v, "▁", 1, -2);      /* 4 */
-    add(v, "b", 1, -3);      /* 5 */
-    add(v, "▁▁▁", 1, -4);    /* 6 */
-    add(v, "<0xE6>", 6, 0);  /* 7 */
-    add(v, "<0x97>", 6, 0);  /* 8 */
-    add(v, "<0xa5>", 6, 0);  /* 9 */
-    add(v, "<tool>", 4, 0);  /* 10 */
-    add(v, "<0x20>", 6, 0);  /* 11 */
+    add(v, "▁a", 1, -1);    /* 3 */
+    add(v, "▁", 1, -2);     /* 4 */
+    add(v, "b", 1, -3);     /* 5 */
+    add(v, "▁▁▁", 1, -4);   /* 6 */
+    add(v, "<0xE6>", 6, 0); /* 7 */
+    add(v, "<0x97>", 6, 0); /* 8 */
+    add(v, "<0xa5>", 6, 0); /* 9 */
+    add(v, "<tool>", 4, 0); /* 10 */
+    add(v, "<0x20>", 6, 0); /* 11 */
     set_bool(v, "tokenizer.ggml.add_space_prefix", prefix);
     sl_tokenizer *t = must_build(v, NULL);
     free(v);
@@ -148,8 +148,8 @@ static void test_exactly_one_space_is_taken_away(void **state)
     STREAM(t, false, " a", 4, 3);
     STREAM(t, false, "  b", 6, 5);
     STREAM(t, false, "b a", 5, 3);
-    STREAM(t, false, "a", 1, 3);        /* BOS is not seen */
-    STREAM(t, true, "<s> a", 1, 3);     /* or is the beginning */
+    STREAM(t, false, "a", 1, 3);    /* BOS is not seen */
+    STREAM(t, true, "<s> a", 1, 3); /* or is the beginning */
     STREAM(t, false, "<tool> a", 10, 3);
     STREAM(t, false, "日", 4, 7, 8, 9);
     STREAM(t, false, "b", 11, 5);
@@ -172,7 +172,8 @@ static size_t lossy(const uint8_t *s, size_t n, char *out)
         }
         for (size_t len = 2; !whole && len <= 3 && i + len <= n; len++) { /* does some ending make it a character? */
             for (unsigned tail = 0; tail < 64 * 64; tail++) {
-                char t[4] = {(char)s[i], (char)s[i + 1], len > 2 ? (char)s[i + 2] : (char)(0x80 | tail >> 6), (char)(0x80 | (tail & 63))};
+                char t[4] = {(char)s[i], (char)s[i + 1], len > 2 ? (char)s[i + 2] : (char)(0x80 | tail >> 6),
+                             (char)(0x80 | (tail & 63))};
                 uint32_t cp;
                 size_t k = sl_utf8_decode(t, 4, &cp);
                 if (k > len) {
@@ -192,7 +193,8 @@ static void test_stream_equals_the_whole(void **state)
 {
     (void)state;
     sl_tokenizer *t = byte_tokenizer();
-    static const uint8_t often[] = {'a', 0x80, 0xBF, 0x9F, 0xE0, 0xA0, 0xED, 0xF0, 0x90, 0xF4, 0x8F, 0xC3, 0xA9, 0xE6, 0x97, 0xA5};
+    static const uint8_t often[] = {'a',  0x80, 0xBF, 0x9F, 0xE0, 0xA0, 0xED, 0xF0,
+                                    0x90, 0xF4, 0x8F, 0xC3, 0xA9, 0xE6, 0x97, 0xA5};
     uint32_t seed = 3;
     for (int round = 0; round < 3000; round++) {
         int32_t ids[24];

@@ -68,8 +68,8 @@ static unsigned compare_lines(sl_tokenizer *t, const char *texts, const char *id
         if (sl_tokenize(t, line, n, SL_ENCODE_BOS | SL_ENCODE_SPECIAL, got, 8192, &n_got, &err) != SL_OK)
             fail_msg("%s, line %u: %s", what, n_line + 1, err.msg);
         if (n_got != n_kept || memcmp(got, want, n_got * sizeof *got) != 0)
-            fail_msg("%s, line %u: '%.*s' has %zu other ids than the %zu expected", what, n_line + 1, (int)n, line, n_got,
-                     n_kept);
+            fail_msg("%s, line %u: '%.*s' has %zu other ids than the %zu expected", what, n_line + 1, (int)n, line,
+                     n_got, n_kept);
     }
     assert_true(n_one <= 1); /* no more than the one line that the list has for it */
     fclose(ft);
@@ -142,14 +142,14 @@ static void test_byte_merges_go_by_rank_then_from_the_left(void **state)
     int abc = add_merge(v, "ab", "c"), the = add_merge(v, " ", "t"), e_acute = add_merge(v, "\xc3", "\xa9");
     int end = add(v, "<|endoftext|>", 3, 0);
     sl_tokenizer *t = must_build(v, NULL);
-    CHECK_IDS(t, "abc", 0, abc);             /* ab has the lower rank, then ab + c */
+    CHECK_IDS(t, "abc", 0, abc); /* ab has the lower rank, then ab + c */
     CHECK_IDS(t, "xbc", 0, 'x', bc);
-    CHECK_IDS(t, "aaa", 0, aa, 'a');         /* the leftmost of equals */
+    CHECK_IDS(t, "aaa", 0, aa, 'a'); /* the leftmost of equals */
     CHECK_IDS(t, "aaaa", 0, aa, aa);
-    CHECK_IDS(t, "aab", 0, 'a', ab);         /* ab before aa */
+    CHECK_IDS(t, "aab", 0, 'a', ab); /* ab before aa */
     CHECK_IDS(t, "x t", 0, 'x', the);
     CHECK_IDS(t, "\xc3\xa9", 0, e_acute);
-    CHECK_IDS(t, "ab bc", 0, ab, ' ', bc);   /* pieces: no merge across */
+    CHECK_IDS(t, "ab bc", 0, ab, ' ', bc); /* pieces: no merge across */
     CHECK_IDS(t, "", 0, -1);
     CHECK_IDS(t, "<|endoftext|>", SL_ENCODE_SPECIAL, end);
     assert_int_equal(sl_tokenizer_vocab(t), v->n);
@@ -219,9 +219,9 @@ static void test_merges_of_strangers_are_ignored_and_counted(void **state)
     vocab *v = new_vocab("gpt2", "gpt-2");
     heard log = {0};
     add_bytes(v);
-    v->merges[v->n_merge++] = "a zz";    /* zz is no token */
+    v->merges[v->n_merge++] = "a zz"; /* zz is no token */
     v->merges[v->n_merge++] = "nospace";
-    v->merges[v->n_merge++] = "a c";     /* ac is no token */
+    v->merges[v->n_merge++] = "a c"; /* ac is no token */
     v->merges[v->n_merge++] = "";
     int ab = add_merge(v, "a", "b");
     add(v, "<|endoftext|>", 3, 0); /* or there would be a second warning */
@@ -258,13 +258,13 @@ static void test_scores_decide_then_the_left(void **state)
     int ab = add(v, "ab", 1, -3), bc = add(v, "bc", 1, -2), aa = add(v, "aa", 1, -1), xb = add(v, "▁b", 1, -3);
     int aaa = add(v, "aaa", 1, -5), zero = add(v, "cc", 1, -0.0f), zero2 = add(v, "cb", 1, 0.0f);
     sl_tokenizer *t = must_build(v, NULL);
-    CHECK_IDS(t, "abc", 0, a, bc);        /* -2 beats -3 */
+    CHECK_IDS(t, "abc", 0, a, bc); /* -2 beats -3 */
     CHECK_IDS(t, "ab", 0, ab);
-    CHECK_IDS(t, "aaa", 0, aaa);          /* aa, then aa + a */
-    CHECK_IDS(t, "aaaaa", 0, aa, aaa);    /* both aa are made before aaa */
-    CHECK_IDS(t, "a b", 0, a, xb);        /* ab is not adjacent */
+    CHECK_IDS(t, "aaa", 0, aaa);       /* aa, then aa + a */
+    CHECK_IDS(t, "aaaaa", 0, aa, aaa); /* both aa are made before aaa */
+    CHECK_IDS(t, "a b", 0, a, xb);     /* ab is not adjacent */
     CHECK_IDS(t, "b ", 0, b, space);
-    CHECK_IDS(t, "ccb", 0, zero, b);      /* -0 and 0 are equal: leftmost */
+    CHECK_IDS(t, "ccb", 0, zero, b); /* -0 and 0 are equal: leftmost */
     CHECK_IDS(t, "cb", 0, zero2);
     CHECK_IDS(t, "c", 0, c);
     sl_tokenizer_close(t);
@@ -279,7 +279,10 @@ static void test_bytes_stand_for_characters_without_token(void **state)
     int first = add_byte_tokens(v), a = add(v, "a", 1, -1);
     sl_tokenizer *t = must_build(v, NULL);
     CHECK_IDS(t, "aéa", 0, a, first + 0xC3, first + 0xA9, a);
-    CHECK_IDS(t, "\xff" "a\x80", 0, first + 0xFF, a, first + 0x80); /* bytes that are no text */
+    CHECK_IDS(t,
+              "\xff"
+              "a\x80",
+              0, first + 0xFF, a, first + 0x80); /* bytes that are no text */
     CHECK_IDS(t, "<0x41>", 0, first + '<', first + '0', first + 'x', first + '4', first + '1', first + '>');
     sl_tokenizer_close(t);
     v->types[first + 0x41] = 1; /* without one of them: unknown, once for a run */
@@ -299,8 +302,8 @@ static void test_space_goes_before_each_text(void **state)
     CHECK_IDS(t, "a", 0, spa);
     CHECK_IDS(t, " a", 0, sp, spa);
     CHECK_IDS(t, "aa<tool>a</s>a", SL_ENCODE_SPECIAL, spa, a, user, spa, 2, spa);
-    CHECK_IDS(t, "a▁a", 0, spa, spa);     /* U+2581 is a space */
-    CHECK_IDS(t, "", SL_ENCODE_BOS, 1);   /* no text, no space */
+    CHECK_IDS(t, "a▁a", 0, spa, spa);   /* U+2581 is a space */
+    CHECK_IDS(t, "", SL_ENCODE_BOS, 1); /* no text, no space */
     CHECK_IDS(t, "<tool>", 0, user);
     CHECK_IDS(t, "a", SL_ENCODE_BOS, 1, spa);
     sl_tokenizer_close(t);
@@ -397,17 +400,19 @@ static void test_control_tokens_need_permission(void **state)
     CHECK_IDS(t, "a<|im_end|>b", SL_ENCODE_SPECIAL, 'a', end, 'b');
     CHECK_IDS(t, "<|im_end|>!<|im_end|>", SL_ENCODE_SPECIAL, longer, end); /* the longest */
     CHECK_IDS(t, "<|im_end|><|im_start|>", SL_ENCODE_SPECIAL, end, start);
-    CHECK_IDS(t, "<think>", 0, user);                                      /* always */
+    CHECK_IDS(t, "<think>", 0, user); /* always */
     CHECK_IDS(t, "<|im_end|>", 0, '<', '|', 'i', 'm', '_', 'e', 'n', 'd', '|', '>');
     CHECK_IDS(t, "<|im_en", SL_ENCODE_SPECIAL, '<', '|', 'i', 'm', '_', 'e', 'n');
     /* What a user wrote is plain, wherever it stands in a rendered prompt; a marker half inside is plain too. */
     const char *text_ = "<|im_start|><|im_end|>x<|im_end|>";
     sl_text_span plain[] = {{12, 23}}, half[] = {{21, 22}, {30, 31}};
-    assert_int_equal(sl_tokenizer_encode(t, text_, strlen(text_), SL_ENCODE_SPECIAL, plain, 1, ids, 64, &n, &err), SL_OK);
+    assert_int_equal(sl_tokenizer_encode(t, text_, strlen(text_), SL_ENCODE_SPECIAL, plain, 1, ids, 64, &n, &err),
+                     SL_OK);
     assert_int_equal(n, 1 + 11 + 1);
     assert_int_equal(ids[0], start);
     assert_int_equal(ids[12], end);
-    assert_int_equal(sl_tokenizer_encode(t, text_, strlen(text_), SL_ENCODE_SPECIAL, half, 2, ids, 64, &n, &err), SL_OK);
+    assert_int_equal(sl_tokenizer_encode(t, text_, strlen(text_), SL_ENCODE_SPECIAL, half, 2, ids, 64, &n, &err),
+                     SL_OK);
     assert_int_equal(n, 1 + 10 + 1 + 10);
     sl_tokenizer_close(t);
     free(v);

@@ -38,8 +38,8 @@ static char *byte_level_json(const json_spec *j, size_t *n)
     fprintf(f, "{\"version\": \"1.0\", \"added_tokens\": [%s], \"normalizer\": %s, \"pre_tokenizer\": %s, ",
             j->added ? j->added : "", OR_NULL(j->normalizer),
             j->pre ? j->pre : "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": false}");
-    fprintf(f, "\"post_processor\": %s, \"decoder\": %s, \"model\": {\"type\": \"BPE\", %s \"vocab\": {", OR_NULL(j->post),
-            j->decoder ? j->decoder : "{\"type\": \"ByteLevel\"}", j->model ? j->model : "");
+    fprintf(f, "\"post_processor\": %s, \"decoder\": %s, \"model\": {\"type\": \"BPE\", %s \"vocab\": {",
+            OR_NULL(j->post), j->decoder ? j->decoder : "{\"type\": \"ByteLevel\"}", j->model ? j->model : "");
     for (unsigned b = 0; b < 256; b++) {
         disguise(b, token);
         json_string(f, token);
@@ -82,8 +82,10 @@ static void check_pieces(const char *pre, const char *text_, const char *const *
     char seq[2048];
     int want[64];
     unsigned n = 0, n_piece = 0;
-    snprintf(seq, sizeof seq, "{\"type\": \"Sequence\", \"pretokenizers\": [%s, {\"type\": \"ByteLevel\", "
-                              "\"add_prefix_space\": false, \"use_regex\": false}]}", pre);
+    snprintf(seq, sizeof seq,
+             "{\"type\": \"Sequence\", \"pretokenizers\": [%s, {\"type\": \"ByteLevel\", "
+             "\"add_prefix_space\": false, \"use_regex\": false}]}",
+             pre);
     j.pre = seq;
     for (; pieces[n]; n++) {
         unsigned k = 0;
@@ -126,14 +128,18 @@ static void test_named_steps(void **state)
     PIECES("{\"type\": \"Digits\", \"individual_digits\": true}", "a12½b", "a", "1", "2", "½", "b");
     PIECES("{\"type\": \"Digits\", \"individual_digits\": false}", "a12½³b", "a", "12½³", "b");
     PIECES("{\"type\": \"Punctuation\"}", "a$b—e€f!?", "a", "$", "b", "—", "e€f", "!", "?");
-    PIECES("{\"type\": \"WhitespaceSplit\"}", " a\xc2\x85" "bc  d", "a", "bc", "d");
+    PIECES("{\"type\": \"WhitespaceSplit\"}",
+           " a\xc2\x85"
+           "bc  d",
+           "a", "bc", "d");
     PIECES("{\"type\": \"Whitespace\"}", "ab, c\xe2\x80\x8d!?", "ab", ",", "c\xe2\x80\x8d", "!?");
     PIECES("{\"type\": \"Sequence\", \"pretokenizers\": []}", "a b", "a b");
-    PIECES("{\"type\": \"Metaspace\", \"replacement\": \"▁\", \"prepend_scheme\": \"always\"}", "  hi there", "▁", "▁hi",
+    PIECES("{\"type\": \"Metaspace\", \"replacement\": \"▁\", \"prepend_scheme\": \"always\"}", "  hi there", "▁",
+           "▁hi", "▁there");
+    PIECES("{\"type\": \"Metaspace\", \"replacement\": \"▁\", \"prepend_scheme\": \"never\"}", "hi there", "hi",
            "▁there");
-    PIECES("{\"type\": \"Metaspace\", \"replacement\": \"▁\", \"prepend_scheme\": \"never\"}", "hi there", "hi", "▁there");
-    PIECES("{\"type\": \"Metaspace\", \"replacement\": \"▁\", \"add_prefix_space\": true, \"split\": false}", "hi there",
-           "▁hi▁there");
+    PIECES("{\"type\": \"Metaspace\", \"replacement\": \"▁\", \"add_prefix_space\": true, \"split\": false}",
+           "hi there", "▁hi▁there");
 }
 
 #define RE(pattern) SPLIT("{\"Regex\": \"" pattern "\"}", "Isolated", "false")
@@ -142,8 +148,14 @@ static void test_dialect_of_patterns(void **state)
 {
     (void)state;
     PIECES(RE("(?i:'s|'t|'re)"), "a'ſ b'S c's 'K", "a", "'ſ", " b", "'S", " c", "'s", " 'K");
-    PIECES(RE("\\\\s+"), "a\u180eb\u200bc\xc2\x85" "d\x1c" "e\u00a0f", "a\u180eb\u200bc", "\xc2\x85", "d\x1c" "e", "\u00a0",
-           "f");
+    PIECES(RE("\\\\s+"),
+           "a\u180eb\u200bc\xc2\x85"
+           "d\x1c"
+           "e\u00a0f",
+           "a\u180eb\u200bc", "\xc2\x85",
+           "d\x1c"
+           "e",
+           "\u00a0", "f");
     PIECES(RE("\\\\w+"), "a\u0301b‿c_d٣½ⅷ①", "a\u0301b‿c_d٣½ⅷ", "①");
     PIECES(RE("\\\\p{Han}+"), "漢字々〇〆、。ー「A", "漢字々〇", "〆、。ー「A");
     PIECES(RE("\\\\p{^Han}+"), "漢a", "漢", "a");
@@ -171,9 +183,15 @@ static void pattern_refused(const char *pattern)
 static void test_broken_patterns_are_refused(void **state)
 {
     (void)state;
-    static const char *const broken[] = {"(*UTF)a",   "(*LIMIT_HEAP=9999999)a", "[a",        "a(",     "a)",    "\\",
-                                         "[\\",       "[[[a]]]",                "[a[^b]]",   "[[^a]b]", "\\C",  "[[:nope:]]",
-                                         "\\p{Nope}", "*a",                     "a{99999999}", "\xff",  "[a&&]", "[[:alpha:"};
+    static const char *const broken[] = {"(*UTF)a",     "(*LIMIT_HEAP=9999999)a",
+                                         "[a",          "a(",
+                                         "a)",          "\\",
+                                         "[\\",         "[[[a]]]",
+                                         "[a[^b]]",     "[[^a]b]",
+                                         "\\C",         "[[:nope:]]",
+                                         "\\p{Nope}",   "*a",
+                                         "a{99999999}", "\xff",
+                                         "[a&&]",       "[[:alpha:"};
     for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++)
         pattern_refused(broken[i]);
     char deep[400] = "";
@@ -239,15 +257,19 @@ static void test_a_long_run_of_marks_is_ordered_in_time(void **state)
 static void test_normalizers(void **state)
 {
     (void)state;
-    json_spec j = {.normalizer = "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"NFC\"}, {\"type\": \"Strip\", "
-                                 "\"strip_left\": true, \"strip_right\": false}, {\"type\": \"Replace\", \"pattern\": "
-                                 "{\"Regex\": \"\\\\d+\"}, \"content\": \"#\"}, {\"type\": \"Replace\", \"pattern\": "
-                                 "{\"String\": \"ab\"}, \"content\": \"\"}, {\"type\": \"Prepend\", \"prepend\": \"^\"}]}"};
+    json_spec j = {.normalizer =
+                       "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"NFC\"}, {\"type\": \"Strip\", "
+                       "\"strip_left\": true, \"strip_right\": false}, {\"type\": \"Replace\", \"pattern\": "
+                       "{\"Regex\": \"\\\\d+\"}, \"content\": \"#\"}, {\"type\": \"Replace\", \"pattern\": "
+                       "{\"String\": \"ab\"}, \"content\": \"\"}, {\"type\": \"Prepend\", \"prepend\": \"^\"}]}"};
     sl_tokenizer *t = must_parse(&j);
     CHECK_IDS(t, " 12x345abab ", 0, '^', '#', 'x', '#', ' ');
     CHECK_IDS(t, "e\u0301", 0, '^', 0xC3, 0xA9);
     CHECK_IDS(t, "  ", 0, -1); /* nothing left, nothing put before it */
-    CHECK_IDS(t, "\xff" "1", 0, 0xFF, '#');
+    CHECK_IDS(t,
+              "\xff"
+              "1",
+              0, 0xFF, '#');
     sl_tokenizer_close(t);
 }
 
@@ -258,17 +280,22 @@ static void test_normalizers(void **state)
 static void test_added_tokens_and_their_switches(void **state)
 {
     (void)state;
-    json_spec j = {.added = ADDED("301", "<l>", ", \"lstrip\": true, \"special\": true") ", "
-                            ADDED("302", "<r>", ", \"rstrip\": true, \"special\": true") ", "
-                            ADDED("303", "the", ", \"single_word\": true, \"special\": false") ", "
-                            ADDED("304", "<r>!", ", \"special\": false") ", " ADDED("305", "  ", "")};
+    json_spec j = {
+        .added = ADDED("301", "<l>", ", \"lstrip\": true, \"special\": true") ", " ADDED(
+            "302", "<r>", ", \"rstrip\": true, \"special\": true") ", " ADDED("303", "the",
+                                                                              ", \"single_word\": true, \"special\": "
+                                                                              "false") ", " ADDED("304", "<r>!",
+                                                                                                  ", \"special\": "
+                                                                                                  "false") ", " ADDED("305",
+                                                                                                                      "  ",
+                                                                                                                      "")};
     sl_tokenizer *t = must_parse(&j);
     unsigned s = SL_ENCODE_SPECIAL;
     CHECK_IDS(t, "a \u3000\t<l> b", s, 'a', 301, ' ', 'b');
     CHECK_IDS(t, "<r> \u00a0\nb", s, 302, 'b');
     CHECK_IDS(t, "<r> <l>", s, 302, 301);
-    CHECK_IDS(t, "the them bathe _the the.", s, 303, ' ', 't', 'h', 'e', 'm', ' ', 'b', 'a', 't', 'h', 'e', ' ', '_', 't', 'h',
-              'e', ' ', 303, '.');
+    CHECK_IDS(t, "the them bathe _the the.", s, 303, ' ', 't', 'h', 'e', 'm', ' ', 'b', 'a', 't', 'h', 'e', ' ', '_',
+              't', 'h', 'e', ' ', 303, '.');
     CHECK_IDS(t, "<r>!x", s, 304, 'x'); /* the longest, and user-defined */
     CHECK_IDS(t, "<r>!<r>", 0, 304, '<', 'r', '>');
     CHECK_IDS(t, "   ", 0, 305, ' ');
@@ -279,10 +306,11 @@ static void test_added_tokens_and_their_switches(void **state)
 static void test_normalized_added_tokens_are_found_afterwards(void **state)
 {
     (void)state;
-    json_spec j = {.normalizer = "{\"type\": \"NFC\"}",
-                   .added = ADDED("301", "caf\u00e9", ", \"normalized\": true") ", "
-                            ADDED("302", "th\u00e9", ", \"normalized\": false") ", "
-                            ADDED("303", "<s\u00e9>", ", \"normalized\": true, \"special\": true")};
+    json_spec j = {
+        .normalizer = "{\"type\": \"NFC\"}",
+        .added = ADDED("301", "caf\u00e9", ", \"normalized\": true") ", " ADDED(
+            "302", "th\u00e9", ", \"normalized\": false") ", " ADDED("303", "<s\u00e9>",
+                                                                     ", \"normalized\": true, \"special\": true")};
     sl_tokenizer *t = must_parse(&j);
     CHECK_IDS(t, "cafe\u0301.", 0, 301, '.');
     CHECK_IDS(t, "th\u00e9.", 0, 302, '.');
@@ -300,11 +328,12 @@ static void test_normalized_added_tokens_are_found_afterwards(void **state)
 static void test_template_adds_tokens(void **state)
 {
     (void)state;
-    json_spec j = {.added = ADDED("301", "<b>", ", \"special\": true") ", " ADDED("302", "<e>", ", \"special\": true"),
-                   .post = "{\"type\": \"Sequence\", \"processors\": [{\"type\": \"ByteLevel\"}, {\"type\": "
-                           "\"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"x\"}}, {\"Sequence\": {\"id\": "
-                           "\"A\"}}, {\"SpecialToken\": {\"id\": \"y\"}}], \"pair\": [], \"special_tokens\": {\"x\": {\"ids\": "
-                           "[302, 301]}, \"y\": {\"ids\": [302]}}}]}"};
+    json_spec j = {
+        .added = ADDED("301", "<b>", ", \"special\": true") ", " ADDED("302", "<e>", ", \"special\": true"),
+        .post = "{\"type\": \"Sequence\", \"processors\": [{\"type\": \"ByteLevel\"}, {\"type\": "
+                "\"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"x\"}}, {\"Sequence\": {\"id\": "
+                "\"A\"}}, {\"SpecialToken\": {\"id\": \"y\"}}], \"pair\": [], \"special_tokens\": {\"x\": {\"ids\": "
+                "[302, 301]}, \"y\": {\"ids\": [302]}}}]}"};
     sl_tokenizer *t = must_parse(&j);
     CHECK_IDS(t, "a", SL_ENCODE_BOS, 302, 301, 'a', 302);
     CHECK_IDS(t, "<b>a", SL_ENCODE_BOS | SL_ENCODE_SPECIAL, 302, 301, 'a', 302); /* one BOS */
@@ -326,11 +355,11 @@ static void test_merges_as_pairs_and_as_lines(void **state)
 
 /* ---- characters: Gemma's and Llama 2's shape ---- */
 
-#define CHAR_MODEL                                                                                                     \
-    "\"decoder\": {\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Replace\", \"pattern\": {\"String\": \"▁\"}, "   \
-    "\"content\": \" \"}, {\"type\": \"ByteFallback\"}, {\"type\": \"Fuse\"}%s]}, \"model\": {\"type\": \"BPE\", "      \
-    "\"unk_token\": \"<unk>\", \"fuse_unk\": true, \"byte_fallback\": true, \"vocab\": {\"<unk>\": 0, \"<s>\": 1, "     \
-    "\"▁\": 2, \"a\": 3, \"▁a\": 4, \"b\": 5, \"▁▁\": 6, \"<0xC3>\": 7, \"<0xA9>\": 8, \"ab\": 9}, \"merges\": "        \
+#define CHAR_MODEL                                                                                                       \
+    "\"decoder\": {\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Replace\", \"pattern\": {\"String\": \"▁\"}, "  \
+    "\"content\": \" \"}, {\"type\": \"ByteFallback\"}, {\"type\": \"Fuse\"}%s]}, \"model\": {\"type\": \"BPE\", "       \
+    "\"unk_token\": \"<unk>\", \"fuse_unk\": true, \"byte_fallback\": true, \"vocab\": {\"<unk>\": 0, \"<s>\": 1, "      \
+    "\"▁\": 2, \"a\": 3, \"▁a\": 4, \"b\": 5, \"▁▁\": 6, \"<0xC3>\": 7, \"<0xA9>\": 8, \"ab\": 9}, \"merges\": " \
     "[\"▁ ▁\", \"▁ a\", \"a b\"]}}"
 
 static sl_tokenizer *char_tokenizer(const char *normalizer, const char *added, const char *strip)
@@ -339,8 +368,9 @@ static sl_tokenizer *char_tokenizer(const char *normalizer, const char *added, c
     sl_tokenizer *t = NULL;
     sl_err err = {0};
     snprintf(tail, sizeof tail, CHAR_MODEL, strip);
-    snprintf(text_, sizeof text_, "{\"added_tokens\": [%s], \"normalizer\": %s, \"pre_tokenizer\": {\"type\": \"Split\", "
-                                  "\"pattern\": {\"String\": \" \"}, \"behavior\": \"MergedWithPrevious\"}, %s",
+    snprintf(text_, sizeof text_,
+             "{\"added_tokens\": [%s], \"normalizer\": %s, \"pre_tokenizer\": {\"type\": \"Split\", "
+             "\"pattern\": {\"String\": \" \"}, \"behavior\": \"MergedWithPrevious\"}, %s",
              added, normalizer, tail);
     if (sl_tokenizer_parse_json(&t, "tokenizer.json", text_, strlen(text_), &err) != SL_OK) fail_msg("%s", err.msg);
     return t;
@@ -351,14 +381,16 @@ static sl_tokenizer *char_tokenizer(const char *normalizer, const char *added, c
 static void test_characters_with_byte_fallback(void **state)
 {
     (void)state;
-    sl_tokenizer *t = char_tokenizer(REPLACE_SPACE, "{\"id\": 1, \"content\": \"<s>\", \"special\": true}, "
-                                                    "{\"id\": 6, \"content\": \"▁▁\", \"special\": false}", "");
+    sl_tokenizer *t = char_tokenizer(REPLACE_SPACE,
+                                     "{\"id\": 1, \"content\": \"<s>\", \"special\": true}, "
+                                     "{\"id\": 6, \"content\": \"▁▁\", \"special\": false}",
+                                     "");
     char text_[16];
     size_t n;
     sl_err err = {0};
     CHECK_IDS(t, "a ab", 0, 3, 4, 5); /* rank of "▁ a" is lower than that of "a b" */
     CHECK_IDS(t, "   a", 0, 6, 4);
-    CHECK_IDS(t, "▁▁", 0, 6);         /* as an added token; the merge makes the same */
+    CHECK_IDS(t, "▁▁", 0, 6); /* as an added token; the merge makes the same */
     CHECK_IDS(t, "aéb", 0, 3, 7, 8, 5);
     CHECK_IDS(t, "a日日b", 0, 3, 0, 5); /* no byte tokens for it: unknown, fused */
     CHECK_IDS(t, "<s>a", SL_ENCODE_SPECIAL, 1, 3);
@@ -371,10 +403,10 @@ static void test_characters_with_byte_fallback(void **state)
 static void test_characters_with_a_prefix(void **state)
 {
     (void)state;
-    sl_tokenizer *t = char_tokenizer("{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Prepend\", \"prepend\": \"▁\"}, "
-                                     REPLACE_SPACE "]}",
-                                     "{\"id\": 1, \"content\": \"<s>\", \"special\": true}",
-                                     ", {\"type\": \"Strip\", \"content\": \" \", \"start\": 1, \"stop\": 0}");
+    sl_tokenizer *t = char_tokenizer(
+        "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Prepend\", \"prepend\": \"▁\"}, " REPLACE_SPACE "]}",
+        "{\"id\": 1, \"content\": \"<s>\", \"special\": true}",
+        ", {\"type\": \"Strip\", \"content\": \" \", \"start\": 1, \"stop\": 0}");
     char text_[16];
     size_t n;
     sl_err err = {0};
@@ -402,10 +434,13 @@ static void test_unsupported_components_are_named(void **state)
     (void)state;
     sl_status u = SL_ERR_UNSUPPORTED;
     spec_refused((json_spec){.normalizer = "{\"type\": \"Lowercase\"}"}, u, "normalizer Lowercase");
-    spec_refused((json_spec){.normalizer = "{\"type\": \"Precompiled\", \"precompiled_charsmap\": \"AA==\"}"}, u, "Precompiled");
+    spec_refused((json_spec){.normalizer = "{\"type\": \"Precompiled\", \"precompiled_charsmap\": \"AA==\"}"}, u,
+                 "Precompiled");
     spec_refused((json_spec){.pre = "{\"type\": \"UnicodeScripts\"}"}, u, "pre_tokenizer UnicodeScripts");
-    spec_refused((json_spec){.pre = "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"ByteLevel\"}, {\"type\": "
-                                    "\"Digits\"}]}"}, u, "behind ByteLevel");
+    spec_refused((json_spec){.pre =
+                                 "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"ByteLevel\"}, {\"type\": "
+                                 "\"Digits\"}]}"},
+                 u, "behind ByteLevel");
     spec_refused((json_spec){.pre = SPLIT("{\"Regex\": \"(\"}", "Isolated", "false")}, u, "pattern");
     spec_refused((json_spec){.pre = SPLIT(DASH, "Sideways", "false")}, u, "behavior");
     spec_refused((json_spec){.decoder = "{\"type\": \"WordPiece\"}"}, u, "decoder WordPiece");
@@ -471,11 +506,13 @@ static sl_tokenizer *open_dir(const char *dir, heard *log)
 static void test_ends_are_the_union_of_all_files(void **state)
 {
     (void)state;
-    json_spec j = {.added = ADDED("12", "<|eot|>", ", \"special\": true") ", " ADDED("14", "<|fim|>", ", \"special\": true")};
+    json_spec j = {
+        .added = ADDED("12", "<|eot|>", ", \"special\": true") ", " ADDED("14", "<|fim|>", ", \"special\": true")};
     char *dir = new_model_dir(&j);
     put_text(dir, "generation_config.json", "{\"eos_token_id\": [10, 999999]}");
-    put_text(dir, "tokenizer_config.json", "{\"eos_token\": {\"content\": \"<last>\", \"lstrip\": false}, \"add_eos_token\": "
-                                           "true, \"pad_token\": \"<nowhere>\", \"chat_template\": \"{{ x }}\"}");
+    put_text(dir, "tokenizer_config.json",
+             "{\"eos_token\": {\"content\": \"<last>\", \"lstrip\": false}, \"add_eos_token\": "
+             "true, \"pad_token\": \"<nowhere>\", \"chat_template\": \"{{ x }}\"}");
     heard log = {0};
     sl_tokenizer *t = open_dir(dir, &log);
     assert_int_equal(sl_tokenizer_end_count(t), 4);
@@ -507,8 +544,9 @@ static void test_config_beats_the_template(void **state)
     CHECK_IDS(t, "a", SL_ENCODE_BOS, 'a');
     assert_int_equal(sl_tokenizer_bos(t), 301);
     sl_tokenizer_close(t);
-    put_text(dir, "tokenizer_config.json", "{\"added_tokens_decoder\": {\"302\": {\"content\": \"<n>\", \"special\": true}, "
-                                           "\"301\": {\"content\": \"<other>\"}}, \"add_bos_token\": null}");
+    put_text(dir, "tokenizer_config.json",
+             "{\"added_tokens_decoder\": {\"302\": {\"content\": \"<n>\", \"special\": true}, "
+             "\"301\": {\"content\": \"<other>\"}}, \"add_bos_token\": null}");
     t = open_dir(dir, NULL);
     CHECK_IDS(t, "a<n><b>", SL_ENCODE_BOS | SL_ENCODE_SPECIAL, 301, 'a', 302, 301);
     assert_int_equal(sl_tokenizer_vocab(t), 303);
@@ -520,8 +558,12 @@ static void test_files_that_are_wrong_or_missing(void **state)
 {
     (void)state;
     char *dir = new_model_dir(&(json_spec){0});
-    static const char *const configs[] = {"[]", "{", "{\"bos_token\": 3}", "{\"added_tokens_decoder\": {\"x\": {}}}",
-                                          "{\"added_tokens_decoder\": {\"1\": []}}", "{\"add_bos_token\": \"yes\"}"};
+    static const char *const configs[] = {"[]",
+                                          "{",
+                                          "{\"bos_token\": 3}",
+                                          "{\"added_tokens_decoder\": {\"x\": {}}}",
+                                          "{\"added_tokens_decoder\": {\"1\": []}}",
+                                          "{\"add_bos_token\": \"yes\"}"};
     for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
         sl_tokenizer *t = NULL;
         sl_err err = {0};
@@ -543,17 +585,22 @@ static void test_files_that_are_wrong_or_missing(void **state)
 static void test_json_survives_any_failed_allocation(void **state)
 {
     (void)state;
-    json_spec j = {.normalizer = "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"NFC\"}, {\"type\": \"Replace\", "
-                                 "\"pattern\": {\"Regex\": \"x+\"}, \"content\": \"y\"}, {\"type\": \"Prepend\", \"prepend\": "
-                                 "\"z\"}]}",
-                   .added = ADDED("301", "caf\u00e9", ", \"normalized\": true") ", " ADDED("302", "<s>", ", \"special\": true"),
-                   .pieces = {"ab", "abc"}, .merges = "\"a b\", [\"ab\", \"c\"]",
-                   .model = "\"unk_token\": \"<s>\",",
-                   .pre = "{\"type\": \"Sequence\", \"pretokenizers\": [" SPLIT(DASH, "Removed", "false") ", {\"type\": "
-                          "\"Metaspace\", \"replacement\": \"▁\"}, {\"type\": \"ByteLevel\", \"add_prefix_space\": true}]}"};
+    json_spec j = {
+        .normalizer = "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"NFC\"}, {\"type\": \"Replace\", "
+                      "\"pattern\": {\"Regex\": \"x+\"}, \"content\": \"y\"}, {\"type\": \"Prepend\", \"prepend\": "
+                      "\"z\"}]}",
+        .added = ADDED("301", "caf\u00e9", ", \"normalized\": true") ", " ADDED("302", "<s>", ", \"special\": true"),
+        .pieces = {"ab", "abc"},
+        .merges = "\"a b\", [\"ab\", \"c\"]",
+        .model = "\"unk_token\": \"<s>\",",
+        .pre = "{\"type\": \"Sequence\", \"pretokenizers\": [" SPLIT(
+            DASH, "Removed",
+            "false") ", {\"type\": "
+                     "\"Metaspace\", \"replacement\": \"▁\"}, {\"type\": \"ByteLevel\", \"add_prefix_space\": true}]}"};
     char *dir = new_model_dir(&j);
-    put_text(dir, "tokenizer_config.json", "{\"bos_token\": \"<s>\", \"add_bos_token\": true, \"added_tokens_decoder\": "
-                                           "{\"303\": {\"content\": \"<n>\"}}}");
+    put_text(dir, "tokenizer_config.json",
+             "{\"bos_token\": \"<s>\", \"add_bos_token\": true, \"added_tokens_decoder\": "
+             "{\"303\": {\"content\": \"<n>\"}}}");
     sl_store *s = must_open(dir);
     static const char text_[] = "abc-cafe\u0301 x<s>\xff\u0301\u0316q";
     sl_status rc = SL_ERR_NOMEM;
@@ -570,7 +617,8 @@ static void test_json_survives_any_failed_allocation(void **state)
         if (rc == SL_OK) rc = sl_tokenize(t, text_, sizeof text_ - 1, 3, ids, 64, &n_ids, &err);
         sl_alloc_set_hook(NULL, NULL);
         sl_tokenizer_close(t);
-        if (rc != SL_OK && (rc != SL_ERR_NOMEM || !err.msg[0])) fail_msg("allocation %ld: status %d: %s", n, rc, err.msg);
+        if (rc != SL_OK && (rc != SL_ERR_NOMEM || !err.msg[0]))
+            fail_msg("allocation %ld: status %d: %s", n, rc, err.msg);
         if (sl_alloc_live_bytes() != before) fail_msg("allocation %ld: bytes are left", n);
     }
     assert_int_equal(rc, SL_OK);

@@ -41,7 +41,8 @@ static void check_long(sl_tokenizer *t, long_text text_, bool exact, const char 
     char *back = malloc(text_.n + 16);
     sl_err err = {0};
     double from = cpu_s();
-    if (sl_tokenize(t, text_.p, text_.n, SL_ENCODE_SPECIAL, ids, cap, &n, &err) != SL_OK) fail_msg("%s: %s", what, err.msg);
+    if (sl_tokenize(t, text_.p, text_.n, SL_ENCODE_SPECIAL, ids, cap, &n, &err) != SL_OK)
+        fail_msg("%s: %s", what, err.msg);
     if (cpu_s() - from > SECONDS) fail_msg("%s: %.1f s", what, cpu_s() - from);
     if (exact) {
         assert_int_equal(sl_detokenize(t, ids, n, true, back, text_.n + 16, &n_back, &err), SL_OK);
@@ -55,13 +56,27 @@ static void check_long(sl_tokenizer *t, long_text text_, bool exact, const char 
 static void check_all_runs(sl_tokenizer *t, bool exact, size_t part, const char *name)
 {
     long_text runs[] = {
-        repeat("A", 1000000 / part, ""),     repeat("Z", 131072 / part, ""),        repeat(" ", 200000 / part, ""),
-        repeat(" ", 200000 / part, "x"),     repeat("\n", 100000 / part, ""),       repeat("\u00a0", 65536 / part, ""),
-        base64_line(300000 / part),          repeat("1", 300000 / part, ""),        repeat("12345,", 60000 / part, "x"),
-        repeat(" \n", 100000 / part, "x"),   repeat("漢", 100000 / part, ""),       repeat("!?", 150000 / part, ""),
-        repeat("'", 200000 / part, ""),      repeat("<", 200000 / part, ""),        repeat("<|im_", 50000 / part, ""),
-        repeat("e\u0301", 100000 / part, ""), repeat("\u0301\u0316", 80000 / part, ""), repeat("\xff", 200000 / part, ""),
-        repeat("a\xff", 100000 / part, ""),  repeat("a b", 100000 / part, ""),      repeat("aAbB", 100000 / part, ""),
+        repeat("A", 1000000 / part, ""),
+        repeat("Z", 131072 / part, ""),
+        repeat(" ", 200000 / part, ""),
+        repeat(" ", 200000 / part, "x"),
+        repeat("\n", 100000 / part, ""),
+        repeat("\u00a0", 65536 / part, ""),
+        base64_line(300000 / part),
+        repeat("1", 300000 / part, ""),
+        repeat("12345,", 60000 / part, "x"),
+        repeat(" \n", 100000 / part, "x"),
+        repeat("漢", 100000 / part, ""),
+        repeat("!?", 150000 / part, ""),
+        repeat("'", 200000 / part, ""),
+        repeat("<", 200000 / part, ""),
+        repeat("<|im_", 50000 / part, ""),
+        repeat("e\u0301", 100000 / part, ""),
+        repeat("\u0301\u0316", 80000 / part, ""),
+        repeat("\xff", 200000 / part, ""),
+        repeat("a\xff", 100000 / part, ""),
+        repeat("a b", 100000 / part, ""),
+        repeat("aAbB", 100000 / part, ""),
     };
     for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
         char what[64];
@@ -75,11 +90,11 @@ static void check_all_runs(sl_tokenizer *t, bool exact, size_t part, const char 
 static void test_long_runs_through_every_pattern(void **state)
 {
     (void)state;
-    static const char *const pres[] = {"gpt-2",       "llama-bpe",  "qwen2",      "gpt-4o",         "tekken",     "deepseek-v3",
-                                       "deepseek-llm", "deepseek-coder", "smollm", "falcon",        "bloom",      "viking",
-                                       "bailingmoe",  "seed-coder", "kimi-k2",    "superbpe",       "tiny_aya",   "exaone-moe",
-                                       "afmoe",       "jais-2",     "minicpm5",   "laguna",         "default",    "youtu",
-                                       "chameleon",   "ufakzeka",   "spark2_5",   "qwen35",         "olmo"};
+    static const char *const pres[] = {
+        "gpt-2",     "llama-bpe",  "qwen2",    "gpt-4o", "tekken",     "deepseek-v3", "deepseek-llm", "deepseek-coder",
+        "smollm",    "falcon",     "bloom",    "viking", "bailingmoe", "seed-coder",  "kimi-k2",      "superbpe",
+        "tiny_aya",  "exaone-moe", "afmoe",    "jais-2", "minicpm5",   "laguna",      "default",      "youtu",
+        "chameleon", "ufakzeka",   "spark2_5", "qwen35", "olmo"};
     for (size_t i = 0; i < sizeof pres / sizeof pres[0]; i++) {
         vocab *v = new_vocab("gpt2", pres[i]);
         heard log = {0};
@@ -106,7 +121,8 @@ static void test_long_runs_through_scores(void **state)
     set_int(v, "tokenizer.ggml.eos_token_id", 2);
     set_bool(v, "tokenizer.ggml.add_space_prefix", false);
     add_byte_tokens(v);
-    static const char *const words[] = {"A", "AA", "AAAA", "▁", "▁▁", "▁▁▁▁", "\n", "\n\n", "1", "11", "a", "b", "ab", "▁a", "漢"};
+    static const char *const words[] = {"A", "AA", "AAAA", "▁", "▁▁", "▁▁▁▁", "\n", "\n\n",
+                                        "1", "11", "a",    "b", "ab", "▁a",   "漢"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         add(v, words[i], 1, -(float)i);
     add(v, "<|im_end|>", 3, 0);
@@ -208,7 +224,8 @@ static void walk_failures(const vocab *v)
         sl_alloc_set_hook(NULL, NULL);
         sl_detok_close(d);
         sl_tokenizer_close(t);
-        if (rc != SL_OK && (rc != SL_ERR_NOMEM || !err.msg[0])) fail_msg("allocation %ld: status %d: %s", n, rc, err.msg);
+        if (rc != SL_OK && (rc != SL_ERR_NOMEM || !err.msg[0]))
+            fail_msg("allocation %ld: status %d: %s", n, rc, err.msg);
         if (sl_alloc_live_bytes() != before) fail_msg("allocation %ld: bytes are left", n);
     }
     assert_int_equal(rc, SL_OK);
@@ -254,8 +271,8 @@ static void test_bytes_are_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_long_runs_through_every_pattern), cmocka_unit_test(test_long_runs_through_scores),
-        cmocka_unit_test(test_a_long_run_has_the_right_tokens), cmocka_unit_test(test_any_bytes_come_back),
+        cmocka_unit_test(test_long_runs_through_every_pattern),   cmocka_unit_test(test_long_runs_through_scores),
+        cmocka_unit_test(test_a_long_run_has_the_right_tokens),   cmocka_unit_test(test_any_bytes_come_back),
         cmocka_unit_test(test_any_failed_allocation_is_survived), cmocka_unit_test(test_bytes_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,7 +35,7 @@ static inline void disguise_text(const char *s, char *out)
 
 /* A vocabulary in the making. */
 typedef struct {
-    const char *model, *pre, *name;         /* NULL: the key is left out */
+    const char *model, *pre, *name; /* NULL: the key is left out */
     const char *tokens[1200];
     int types[1200];
     float scores[1200];
@@ -117,7 +117,8 @@ static inline int add_byte_tokens(vocab *v)
 
 static inline void write_vocab(bytes *b, const vocab *v)
 {
-    unsigned n_kv = 1 + !!v->model + !!v->pre + !!v->name + 1 + !v->no_types + !v->no_scores + !v->no_merges + v->n_extra;
+    unsigned n_kv =
+        1 + !!v->model + !!v->pre + !!v->name + 1 + !v->no_types + !v->no_scores + !v->no_merges + v->n_extra;
     head(b, 3, 0, n_kv);
     kv_str(b, "general.architecture", "llama");
     if (v->name) kv_str(b, "general.name", v->name);

@@ -29,8 +29,10 @@ typedef struct {
     uint32_t max_head_dim; /* for attention scratch */
 } sl_backend_options;
 
-/* Scratch (quantised activations, attention partials, panels) that open() will take, for the plan. */
+/* Scratch (quantised activations, attention partials, panels) that open() will take, for the plan; whole pages. */
 uint64_t sl_backend_scratch_bytes(const sl_backend_options *opt);
+/* errors  UNSUPPORTED: a level that this machine lacks (the message names those it has); BUDGET, NOMEM.  scalar has one
+ *         level and takes no notice of opt->level. */
 sl_status sl_backend_open(sl_backend **out, const sl_backend_options *opt, sl_ledger *ledger, sl_err *err);
 void sl_backend_close(sl_backend *b);
 const char *sl_backend_name(const sl_backend *b);  /* "cpu", "scalar" */
@@ -43,9 +45,10 @@ bool sl_backend_supports(const sl_backend *b, const sl_type_info *type);
  *
  * shapes  x [n_tok][n_in] with stride ld_x; y [n_tok][n_out] with stride ld_y
  * law     Q8_0 Q4_0 Q5_0: x is quantised per 32 elements: d = max|x| / 127 (float32), q = rint(x * (1/d)) half to even,
- *         d = 0 gives q = 0.  Per row: acc = 0; for each block in order acc = fmaf(dw * d, (float)isum, acc),
- *         isum = exact integer sum of (code - offset) * q.
- *         Q4_1 Q5_1: as above with plain codes, then acc = fmaf(m, s, acc) right after each block, s = d * (float)sum(q).
+ *         d = 0 gives q = 0 (details in cpu/act.h: a NaN or an infinity makes the product NaN).  Per row: acc = 0; for
+ *         each block in order acc = fmaf(dw * d, (float)isum, acc), isum = exact integer sum of (code - offset) * q.
+ *         Q4_1 Q5_1: as above with plain codes, then acc = fmaf(m, s, acc) right after each block,
+ *         s = d * (float)sum(q).
  *         K-quants: x per 256 elements by the same rule; isum = sum over sub-blocks of scale * sum(code * q) (for
  *         Q6_K of scale * sum((code - 32) * q)), exact in int32; acc = fmaf(dw * d, (float)isum, acc); then Q4_K Q5_K:
  *         acc = fmaf(-(dmin * d), (float)sum(min_g * sum_g(q)), acc).
@@ -58,8 +61,8 @@ typedef struct {
 } sl_product;
 void sl_matmul(sl_backend *b, const sl_product *p, uint32_t n_product, const float *x, size_t ld_x, uint32_t n_tok);
 
-/* y = x / sqrt(mean(x^2) + eps) * w for each of n_row rows of n.  y may be x.  law: sum16 of x*x; r = 1/sqrtf(sum/n + eps);
- * y = (x * r) * w. */
+/* y = x / sqrt(mean(x^2) + eps) * w for each of n_row rows of n.  y may be x.  law: sum16 of x*x;
+ * r = 1 / sqrtf(sum / n + eps); y = (x * r) * w. */
 void sl_rmsnorm(sl_backend *b, float *y, size_t ld_y, const float *x, size_t ld_x, const float *w, uint32_t n,
                 uint32_t n_row, float eps);
 
@@ -72,26 +75,29 @@ typedef struct {
     uint32_t n_rot;
     bool interleaved;
 } sl_rope;
-void sl_rope_apply(sl_backend *b, float *x, size_t ld_x, uint32_t n_head, uint32_t head_dim, uint32_t n_tok, uint32_t pos,
-                   const sl_rope *rope);
+void sl_rope_apply(sl_backend *b, float *x, size_t ld_x, uint32_t n_head, uint32_t head_dim, uint32_t n_tok,
+                   uint32_t pos, const sl_rope *rope);
 
 /* ---- KV cache ----
  * One row per position; row = n_head_kv * head_dim elements as float32, float16 (rounded to nearest even), or blocks of
- * 32 {f16 d; i8 q[32]} by the rule of Q8_0 activations with d rounded to f16 before q is made. */
+ * 32 {f16 d; i8 q[32]} by the rule of Q8_0 activations with d rounded to f16 before q is made (and q kept in
+ * [-127, 127]).  A block with a NaN, an infinity or more than f16 reaches gets a d that is not finite and q = 0: it reads
+ * back as NaN, so that the fault is seen. */
 uint64_t sl_kv_row_bytes(sl_kv_type type, uint32_t n); /* n a multiple of 32 for Q8; type is not AUTO */
 /* Stores n_tok rows of n floats at dst. */
 void sl_kv_store(sl_backend *b, sl_kv_type type, void *dst, const float *src, size_t ld_src, uint32_t n, uint32_t n_tok);
 
 /* Causal attention with online softmax.
  *
- * shapes  q, out [n_tok][n_head][head_dim] (strides ld_q, ld_out); k, v rows as above, row p at k + p * row_bytes;
+ * shapes  q, out [n_tok][n_head][head_dim] (strides ld_q, ld_out); k, v rows as above, row p at k + p * row_bytes
+ *         (float32 rows on multiples of 4, the others anywhere; a head may begin inside a block of 32);
  *         rows [0, pos + n_tok) are filled; token t stands at pos + t and sees itself and, when window > 0, the
  *         window - 1 positions before it, else all.  Query head h reads kv head h / (n_head / n_head_kv).
  * law     s_j = scale * sum16(q . k_j) (K widened to float32 exactly); softcap > 0: s = softcap * sl_tanhf(s / softcap).
  *         Positions in blocks of 64 aligned to multiples of 64; only visible positions take part.  In a block: m_b = max,
- *         p_j = sl_expf(s_j - m_b), l_b = sum of p_j in order, o_b[d] = fmaf(p_j, v_j[d], o_b[d]) in order of j.  Blocks merge in order:
- *         first block as it is; then m' = max(m, m_b), a = sl_expf(m - m'), c = sl_expf(m_b - m'), l = fmaf(l, a, l_b * c),
- *         o = fmaf(o, a, o_b * c).  out = o * (1 / l).
+ *         p_j = sl_expf(s_j - m_b), l_b = sum of p_j in order, o_b[d] = fmaf(p_j, v_j[d], o_b[d]) in order of j.  Blocks
+ *         merge in order: first block as it is; then m' = max(m, m_b), a = sl_expf(m - m'), c = sl_expf(m_b - m'),
+ *         l = fmaf(l, a, l_b * c), o = fmaf(o, a, o_b * c).  out = o * (1 / l).
  *         scalar: plain softmax over all visible positions in float32. */
 typedef struct {
     float *out;
@@ -107,11 +113,10 @@ typedef struct {
 void sl_attend(sl_backend *b, const sl_attention *a);
 
 typedef enum { SL_ACT_SILU, SL_ACT_GELU_TANH } sl_act;
-/* y = act(gate) * up, n_tok rows of n; y may be gate.  silu(x) = x / (1 + sl_expf(-x)); gelu = 0.5 x (1 + sl_tanhf(u)),
- * u = 0.7978845608028654f * (x + 0.044715f * x^3), in the order written in mathx.c. */
+/* y = act(gate) * up, n_tok rows of n; y may be gate.  law: sl_siluf, sl_gelu_tanhf (base/mathx.h). */
 void sl_glu(sl_backend *b, float *y, size_t ld_y, const float *gate, size_t ld_gate, const float *up, size_t ld_up,
             uint32_t n, uint32_t n_tok, sl_act act);
-/* y += x; y += bias in every row; y *= s; y = cap * sl_tanhf(y / cap). */
+/* y += x; y += bias in every row; y *= s; y = cap * sl_tanhf(y / cap), cap > 0. */
 void sl_add(sl_backend *b, float *y, size_t ld_y, const float *x, size_t ld_x, uint32_t n, uint32_t n_tok);
 void sl_add_bias(sl_backend *b, float *y, size_t ld_y, const float *bias, uint32_t n, uint32_t n_tok);
 void sl_scale(sl_backend *b, float *y, size_t ld_y, float s, uint32_t n, uint32_t n_tok);

@@ -15,7 +15,8 @@ typedef struct {
                     uint32_t n_row, float eps);
     void (*rope)(sl_backend *b, float *x, size_t ld_x, uint32_t n_head, uint32_t head_dim, uint32_t n_tok, uint32_t pos,
                  const sl_rope *rope);
-    void (*kv_store)(sl_backend *b, sl_kv_type type, void *dst, const float *src, size_t ld_src, uint32_t n, uint32_t n_tok);
+    void (*kv_store)(sl_backend *b, sl_kv_type type, void *dst, const float *src, size_t ld_src, uint32_t n,
+                     uint32_t n_tok);
     void (*attend)(sl_backend *b, const sl_attention *a);
     void (*glu)(sl_backend *b, float *y, size_t ld_y, const float *gate, size_t ld_gate, const float *up, size_t ld_up,
                 uint32_t n, uint32_t n_tok, sl_act act);
@@ -27,13 +28,13 @@ typedef struct {
 
 struct sl_backend {
     const sl_backend_ops *ops;
-    sl_backend_options opt; /* AUTO resolved */
-    sl_pool *pool;          /* owned */
-    sl_block scratch;       /* carved by the implementation's layout function */
+    sl_backend_options opt;               /* AUTO resolved */
+    sl_pool *pool;                        /* owned */
+    sl_block scratch;                     /* carved by the implementation's layout function */
     const struct sl_cpu_kernels *kernels; /* cpu: the level's table for everything but matrices (cpu/kernels.h) */
-    uint8_t *act;           /* cpu: quantised activations, see cpu/act.h; 64-byte aligned */
-    uint8_t *attn;          /* cpu: attention scratch, see cpu/attend.c */
-    float *row;             /* scalar: rows widened to float32 [n_thread][sl_scalar_row_floats] */
+    uint8_t *act;                         /* cpu: quantised activations, see cpu/act.h; 64-byte aligned */
+    uint8_t *attn;                        /* cpu: attention scratch, see cpu/attend.c */
+    float *row;                           /* scalar: rows widened to float32 [n_thread][sl_scalar_row_floats] */
 };
 
 extern const sl_backend_ops sl_scalar_ops;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    MATCH_LIMIT = 20 * 1000 * 1000,
+    MATCH_LIMIT = 4 * 1000 * 1000,
     HEAP_LIMIT_KIB = 64 * 1024,
     FIRST_SLICE_BYTES = 64 * 1024,
     LAST_SLICE_BYTES = 64,
@@ -135,21 +135,20 @@ static size_t slice_end(const char *text, size_t n, size_t start, size_t bytes)
     return end;
 }
 
-/* Looks at shorter and shorter slices until one can be matched; a slice without a match is passed over. */
+/* Looks at shorter and shorter slices until one can be matched, and at no longer ones from then on; a slice without a
+ * match is passed over. */
 static int match_slices(const sl_regex *re, sl_matcher *m, const char *text, size_t n, size_t start)
 {
-    int rc = PCRE2_ERROR_NOMATCH;
-    size_t bytes = FIRST_SLICE_BYTES;
     while (start < n) {
-        size_t end = slice_end(text, n, start, bytes);
-        rc = match(re, m, text, end, start);
+        size_t end = slice_end(text, n, start, m->slice_bytes);
+        int rc = match(re, m, text, end, start);
         if (rc >= 0 || rc == PCRE2_ERROR_NOMEMORY) return rc;
-        if (rc == PCRE2_ERROR_NOMATCH || bytes <= LAST_SLICE_BYTES)
+        if (rc == PCRE2_ERROR_NOMATCH || m->slice_bytes <= LAST_SLICE_BYTES)
             start = end;
         else
-            bytes /= 2;
+            m->slice_bytes /= 2;
     }
-    return rc < 0 && rc != PCRE2_ERROR_NOMEMORY ? PCRE2_ERROR_NOMATCH : rc;
+    return PCRE2_ERROR_NOMATCH;
 }
 
 sl_match_result sl_regex_find(const sl_regex *re, sl_matcher *m, const char *text, size_t n_bytes, size_t start,

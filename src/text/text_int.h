@@ -180,6 +180,7 @@ sl_status sl_regex_translate(sl_buf *out, const char *pattern, size_t n_bytes, c
 typedef struct {
     pcre2_match_data *data;
     pcre2_match_context *limits;
+    size_t slice_bytes; /* 0 until a limit was hit */
 } sl_matcher;
 typedef enum { SL_MATCH_NONE, SL_MATCH_FOUND, SL_MATCH_NOMEM } sl_match_result;
 /* The first match in valid UTF-8 text [n_bytes] at or behind start. */
