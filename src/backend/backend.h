@@ -44,11 +44,12 @@ bool sl_backend_supports(const sl_backend *b, const sl_type_info *type);
 /* y[t][r] = sum_i w[r][i] * x[t][i] for several matrices that share their input (q, k, v; gate, up).
  *
  * shapes  x [n_tok][n_in] with stride ld_x; y [n_tok][n_out] with stride ld_y
- * law     Q8_0 Q4_0 Q5_0: x is quantised per 32 elements: d = max|x| / 127 (float32), q = rint(x * (1/d)) half to even,
- *         d = 0 gives q = 0 (details in cpu/act.h: a NaN or an infinity makes the product NaN).  Per row: acc = 0; for
- *         each block in order acc = fmaf(dw * d, (float)isum, acc), isum = exact integer sum of (code - offset) * q.
- *         Q4_1 Q5_1: as above with plain codes, then acc = fmaf(m, s, acc) right after each block,
- *         s = d * (float)sum(q).
+ * law     Q8_0 Q4_0 Q5_0: x is quantised per 16 elements: d = max|x| / 127 (float32), q = rint(x * (1/d)) half to even,
+ *         d = 0 gives q = 0.  Per row: acc = 0; for each block of 32 in order, for each half h of it
+ *         acc = fmaf(dw * d_h, (float)isum_h, acc), isum_h = exact integer sum of (code - offset) * q over the half.
+ *         Q4_1 Q5_1: as above with plain codes, then after the block's halves acc = fmaf(m, s, acc),
+ *         s = fmaf(d_1, (float)sum_1(q), d_0 * (float)sum_0(q)).  (One scale for 32 would do with an operation less, but
+ *         doubles the divergence from float32: docs/experiments.tsv.)
  *         K-quants: x per 256 elements by the same rule; isum = sum over sub-blocks of scale * sum(code * q) (for
  *         Q6_K of scale * sum((code - 32) * q)), exact in int32; acc = fmaf(dw * d, (float)isum, acc); then Q4_K Q5_K:
  *         acc = fmaf(-(dmin * d), (float)sum(min_g * sum_g(q)), acc).

@@ -10,9 +10,9 @@ void sl_qact_layout(sl_qact *a, sl_arena *arena, unsigned rules)
            n_256 = n_slot * (a->n_in / 256);
     if (rules & SL_RULE_32) {
         a->r32.q = sl_arena_take(arena, n_32, 32, 64);
-        a->r32.d = sl_arena_take(arena, n_32, sizeof(float), 64);
+        a->r32.d = sl_arena_take(arena, n_32 * 2, sizeof(float), 64);
         a->r32.s = sl_arena_take(arena, n_32, sizeof(float), 64);
-        a->r32.sum = sl_arena_take(arena, n_32, sizeof(int32_t), 64);
+        a->r32.sum = sl_arena_take(arena, n_32 * 2, sizeof(int32_t), 64);
     }
     if (rules & SL_RULE_256) {
         a->r256.q = sl_arena_take(arena, n_256, 256, 64);
@@ -78,9 +78,11 @@ static void token_32(const sl_qact *a, const float *x, uint32_t group, uint32_t 
     for (uint32_t b = 0; b < a->n_in / 32; b++) {
         sl_qrows r = sl_qact_at32(a, group, b, t);
         int8_t q[32];
-        *r.d = quantise(q, x + b * 32, 32);
-        *r.sum = sum_of(q, 32);
-        *r.s = *r.d * (float)*r.sum;
+        for (uint32_t h = 0; h < 2; h++) {
+            r.d[h * a->width] = quantise(q + h * 16, x + b * 32 + h * 16, 16);
+            r.sum[h * a->width] = sum_of(q + h * 16, 16);
+        }
+        *r.s = fmaf(r.d[a->width], (float)r.sum[a->width], r.d[0] * (float)r.sum[0]);
         place(r.q, q, 32, a->width);
     }
 }

@@ -14,7 +14,7 @@
 /* What a weight type asks of its activations.  Bits of a set. */
 typedef enum {
     SL_RULE_FLOAT = 1, /* as they are */
-    SL_RULE_32 = 2,    /* int8 by blocks of 32 */
+    SL_RULE_32 = 2,    /* int8 by blocks of 32, each half of a block with a scale of its own */
     SL_RULE_256 = 4,   /* int8 by blocks of 256 */
 } sl_rule;
 
@@ -23,9 +23,9 @@ enum { SL_ACT_WIDTH = 8 }; /* the largest width */
 /* Activations of one rule; n_block = n_in / (32 or 256). */
 typedef struct {
     int8_t *q;      /* [n_group][n_in / 4][width][4] */
-    float *d;       /* [n_group][n_block][width] */
-    float *s;       /* rule 32, like d: d * (float)sum(q) */
-    int32_t *sum;   /* rule 32, like d: sum(q) */
+    float *d;       /* rule 32: [n_group][n_block][2 halves][width]; rule 256: [n_group][n_block][width] */
+    float *s;       /* rule 32: [n_group][n_block][width], the sum of d * q over the block */
+    int32_t *sum;   /* rule 32: [n_group][n_block][2 halves][width], sum(q) */
     int16_t *sum16; /* rule 256: [n_group][n_block][8][width][2], sums of 16 neighbours, by pairs */
     int16_t *sum32; /* rule 256: [n_group][n_block][4][width][2], sums of 32 neighbours, by pairs */
 } sl_qrows;
@@ -57,7 +57,7 @@ static inline sl_qrows sl_qact_at32(const sl_qact *a, uint32_t group, uint32_t b
 {
     const sl_qrows *r = &a->r32;
     size_t n_block = a->n_in / 32, i = (group * n_block + block) * a->width;
-    return (sl_qrows){.q = r->q + i * 32 + t * 4, .d = r->d + i + t, .s = r->s + i + t, .sum = r->sum + i + t};
+    return (sl_qrows){.q = r->q + i * 32 + t * 4, .d = r->d + i * 2 + t, .s = r->s + i + t, .sum = r->sum + i * 2 + t};
 }
 
 static inline sl_qrows sl_qact_at256(const sl_qact *a, uint32_t group, uint32_t block, uint32_t t)

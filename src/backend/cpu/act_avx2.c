@@ -54,14 +54,14 @@ typedef struct {
     int32_t usable[8]; /* all bits, or none: then all q are 0 */
 } scales;
 
-/* Scales of eight blocks of n. */
-ALWAYS scales scales_of(const float *const x[8], uint32_t n)
+/* Scales of eight blocks of n, which begin `at` floats from x. */
+ALWAYS scales scales_of(const float *const x[8], uint32_t at, uint32_t n)
 {
     scales s;
     __m256i v[8], top;
     UNROLL
     for (int i = 0; i < 8; i++)
-        v[i] = top_of(x[i], n);
+        v[i] = top_of(x[i] + at, n);
     top = crosswise(MAX, v);
     s.d = _mm256_div_ps(_mm256_castsi256_ps(top), _mm256_set1_ps(127));
     __m256i finite = _mm256_cmpgt_epi32(_mm256_set1_epi32(0x7f800000), top);
@@ -77,20 +77,34 @@ ALWAYS __m256i to_int(const float *x, __m256 inv)
     return _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x), inv));
 }
 
-/* 32 codes of block i, in order; |code| <= 127, so that nothing saturates. */
-ALWAYS __m256i codes(const float *x, const scales *s, int i)
+/* 32 codes of block i, in order, the first 16 by scale s, the others by scale z; |code| <= 127, so that nothing
+ * saturates. */
+ALWAYS __m256i codes(const float *x, const scales *s, const scales *z, int i)
 {
-    __m256 inv = _mm256_set1_ps(s->inv[i]);
+    __m256 inv = _mm256_set1_ps(s->inv[i]), inz = _mm256_set1_ps(z->inv[i]);
     __m256i a = _mm256_packs_epi32(to_int(x, inv), to_int(x + 8, inv));
-    __m256i b = _mm256_packs_epi32(to_int(x + 16, inv), to_int(x + 24, inv));
+    __m256i b = _mm256_packs_epi32(to_int(x + 16, inz), to_int(x + 24, inz));
     a = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(a, b), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-    return _mm256_and_si256(a, _mm256_set1_epi32(s->usable[i]));
+    return _mm256_and_si256(a, _mm256_set_m128i(_mm_set1_epi32(z->usable[i]), _mm_set1_epi32(s->usable[i])));
 }
 
 /* Sums of four neighbours. */
 ALWAYS __m256i sums_of_4(__m256i q)
 {
     return _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), q), _mm256_set1_epi16(1));
+}
+
+/* Sums of the first and the last 16 of 32 codes, block i in lane i. */
+ALWAYS void half_sums(const __m256i q[8], __m256i sum[2])
+{
+    __m256i v[8];
+    UNROLL
+    for (int i = 0; i < 8; i++)
+        v[i] = sums_of_4(q[i]);
+    __m256i a = _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
+    __m256i b = _mm256_hadd_epi32(_mm256_hadd_epi32(v[4], v[5]), _mm256_hadd_epi32(v[6], v[7]));
+    sum[0] = _mm256_permute2x128_si256(a, b, 0x20);
+    sum[1] = _mm256_permute2x128_si256(a, b, 0x31);
 }
 
 /* Stores 32 codes of eight tokens side by side. */
@@ -119,31 +133,51 @@ ALWAYS void store_side_by_side(int8_t *to, const __m256i q[8])
 /* ---- rule 32 ---- */
 
 typedef struct {
-    __m256i q[8], sum;
-    __m256 d, s;
+    __m256i q[8], sum[2];
+    __m256 d[2], s;
 } eight_32;
 
 ALWAYS eight_32 quantise_32(const float *const x[8])
 {
     eight_32 r;
-    scales s = scales_of(x, 32);
-    __m256i v[8];
+    scales s = scales_of(x, 0, 16), z = scales_of(x, 16, 16);
     UNROLL
-    for (int i = 0; i < 8; i++) {
-        r.q[i] = codes(x[i], &s, i);
-        v[i] = sums_of_4(r.q[i]);
-    }
-    r.sum = crosswise(ADD, v);
-    r.d = s.d;
-    r.s = _mm256_mul_ps(s.d, _mm256_cvtepi32_ps(r.sum));
+    for (int i = 0; i < 8; i++)
+        r.q[i] = codes(x[i], &s, &z, i);
+    half_sums(r.q, r.sum);
+    r.d[0] = s.d;
+    r.d[1] = z.d;
+    r.s = _mm256_fmadd_ps(z.d, _mm256_cvtepi32_ps(r.sum[1]), _mm256_mul_ps(s.d, _mm256_cvtepi32_ps(r.sum[0])));
     return r;
 }
 
+/* Eight tokens side by side. */
 static void store_32(const sl_qrows *to, const eight_32 *v)
 {
-    _mm256_storeu_ps(to->d, v->d);
+    for (int h = 0; h < 2; h++) {
+        _mm256_storeu_ps(to->d + h * 8, v->d[h]);
+        _mm256_storeu_si256((void *)(to->sum + h * 8), v->sum[h]);
+    }
     _mm256_storeu_ps(to->s, v->s);
-    _mm256_storeu_si256((void *)to->sum, v->sum);
+}
+
+/* n <= 8 blocks of one token, one after the other: halves take turns. */
+static void store_blocks_32(const sl_qrows *to, const eight_32 *v, uint32_t n)
+{
+    float d[2][8], s[8];
+    int32_t sum[2][8];
+    for (int h = 0; h < 2; h++) {
+        _mm256_storeu_ps(d[h], v->d[h]);
+        _mm256_storeu_si256((void *)sum[h], v->sum[h]);
+    }
+    _mm256_storeu_ps(s, v->s);
+    for (uint32_t i = 0; i < n; i++) {
+        to->d[i * 2] = d[0][i];
+        to->d[i * 2 + 1] = d[1][i];
+        to->sum[i * 2] = sum[0][i];
+        to->sum[i * 2 + 1] = sum[1][i];
+        to->s[i] = s[i];
+    }
 }
 
 /* Pointers to n blocks `step` floats apart; what is missing repeats the last. */
@@ -171,17 +205,11 @@ static void token_32(const sl_qact *a)
     for (uint32_t b = 0; b < n_block; b += 8) {
         uint32_t n = n_block - b < 8 ? n_block - b : 8;
         const float *x[8];
-        float d[8], s[8];
-        int32_t sum[8];
-        sl_qrows to = sl_qact_at32(a, 0, b, 0), part = {.d = d, .s = s, .sum = sum};
+        sl_qrows to = sl_qact_at32(a, 0, b, 0);
         point_at(x, a->x + b * 32, 32, n);
         eight_32 v = quantise_32(x);
         memcpy(to.q, v.q, n * 32);
-        store_32(n == 8 ? &to : &part, &v);
-        if (n == 8) continue;
-        memcpy(to.d, d, n * sizeof *d);
-        memcpy(to.s, s, n * sizeof *s);
-        memcpy(to.sum, sum, n * sizeof *sum);
+        store_blocks_32(&to, &v, n);
     }
 }
 
@@ -202,17 +230,13 @@ ALWAYS __m256i pairs(__m256i first, __m256i second)
 ALWAYS eight_sub quantise_sub(const float *const x[8], uint32_t at, const scales *s)
 {
     eight_sub r;
-    __m256i v[8];
+    __m256i sum[2];
     UNROLL
-    for (int i = 0; i < 8; i++) {
-        r.q[i] = codes(x[i] + at, s, i);
-        v[i] = sums_of_4(r.q[i]);
-    }
-    __m256i a = _mm256_hadd_epi32(_mm256_hadd_epi32(v[0], v[1]), _mm256_hadd_epi32(v[2], v[3]));
-    __m256i b = _mm256_hadd_epi32(_mm256_hadd_epi32(v[4], v[5]), _mm256_hadd_epi32(v[6], v[7]));
-    __m256i first = _mm256_permute2x128_si256(a, b, 0x20), second = _mm256_permute2x128_si256(a, b, 0x31);
-    r.sum16 = pairs(first, second);
-    r.sum32 = _mm256_add_epi32(first, second);
+    for (int i = 0; i < 8; i++)
+        r.q[i] = codes(x[i] + at, s, s, i);
+    half_sums(r.q, sum);
+    r.sum16 = pairs(sum[0], sum[1]);
+    r.sum32 = _mm256_add_epi32(sum[0], sum[1]);
     return r;
 }
 
@@ -222,7 +246,7 @@ static void tokens_256(const sl_qact *a, const float *first, uint32_t n_tok, uin
         const float *x[8];
         sl_qrows to = sl_qact_at256(a, group, b, 0);
         point_at(x, first + (size_t)b * 256, a->ld_x, n_tok);
-        scales s = scales_of(x, 256);
+        scales s = scales_of(x, 0, 256);
         __m256i even = _mm256_setzero_si256();
         _mm256_storeu_ps(to.d, s.d);
         for (uint32_t g = 0; g < 8; g++) {
@@ -244,7 +268,7 @@ static void token_256(const sl_qact *a)
         float d[8];
         sl_qrows to = sl_qact_at256(a, 0, b, 0);
         point_at(x, a->x + (size_t)b * 256, 256, n);
-        scales s = scales_of(x, 256);
+        scales s = scales_of(x, 0, 256);
         _mm256_storeu_ps(d, s.d);
         memcpy(to.d, d, n * sizeof *d);
         for (uint32_t g = 0; g < 8; g++) {

@@ -45,7 +45,7 @@ ALWAYS __m256i hold(__m256i v)
 /* isum[t] += factor * the products of n units (of four codes) of eight rows with T tokens. */
 ALWAYS void add_units(sl_type type, int T, int n, const uint8_t *w, const int8_t *q, __m256i factor, __m256i *isum)
 {
-    const int step = steps_in_16_bits(type);
+    const int most = steps_in_16_bits(type), step = most < n ? most : n;
     UNROLL
     for (int k = 0; k < n; k += step) {
         __m256i s[4];
@@ -72,16 +72,19 @@ ALWAYS __m256 times(__m256 d, const float *xd)
 ALWAYS void block_32(sl_type type, int T, const uint8_t *w, const sl_qrows *x, __m256 *acc)
 {
     const int offset = sl_mm_offset_log2(type);
-    __m256i isum[4];
-    UNROLL
-    for (int t = 0; t < T; t++)
-        isum[t] = _mm256_setzero_si256();
-    add_units(type, T, 8, w, x->q, _mm256_set1_epi16(1), isum);
     __m256 d = _mm256_loadu_ps((const float *)(const void *)(w + 8 * R * 4));
-    UNROLL
-    for (int t = 0; t < T; t++) {
-        if (offset >= 0) isum[t] = _mm256_sub_epi32(isum[t], _mm256_slli_epi32(_mm256_set1_epi32(x->sum[t]), offset));
-        acc[t] = _mm256_fmadd_ps(times(d, x->d + t), _mm256_cvtepi32_ps(isum[t]), acc[t]);
+    for (int h = 0; h < 2; h++) {
+        const int32_t *sum = x->sum + h * SL_ACT_WIDTH;
+        __m256i isum[4];
+        UNROLL
+        for (int t = 0; t < T; t++)
+            isum[t] = _mm256_setzero_si256();
+        add_units(type, T, 4, w + h * 4 * R * 4, x->q + h * 4 * SL_ACT_WIDTH * 4, _mm256_set1_epi16(1), isum);
+        UNROLL
+        for (int t = 0; t < T; t++) {
+            if (offset >= 0) isum[t] = _mm256_sub_epi32(isum[t], _mm256_slli_epi32(_mm256_set1_epi32(sum[t]), offset));
+            acc[t] = _mm256_fmadd_ps(times(d, x->d + h * SL_ACT_WIDTH + t), _mm256_cvtepi32_ps(isum[t]), acc[t]);
+        }
     }
     if (!sl_mm_has_min(type)) return;
     __m256 min = _mm256_loadu_ps((const float *)(const void *)(w + 9 * R * 4));

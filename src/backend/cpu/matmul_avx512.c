@@ -38,15 +38,19 @@ ALWAYS __m512 times(__m512 d, const float *xd)
 ALWAYS void block_32(sl_type type, int T, const uint8_t *w, const sl_qrows *x, __m512 *acc)
 {
     const int offset = type == SL_Q8_0 ? CODE_OFFSET_Q8 : sl_mm_offset_log2(type);
-    __m512i isum[8];
-    UNROLL
-    for (int t = 0; t < T; t++)
-        isum[t] = offset < 0 ? _mm512_setzero_si512() : _mm512_set1_epi32(-x->sum[t] * (1 << offset));
-    add_units(T, 8, w, x->q, isum);
     __m512 d = floats(w, 8);
     UNROLL
-    for (int t = 0; t < T; t++)
-        acc[t] = _mm512_fmadd_ps(times(d, x->d + t), _mm512_cvtepi32_ps(isum[t]), acc[t]);
+    for (int h = 0; h < 2; h++) {
+        __m512i isum[8];
+        UNROLL
+        for (int t = 0; t < T; t++)
+            isum[t] = offset < 0 ? _mm512_setzero_si512()
+                                 : _mm512_set1_epi32(-x->sum[h * SL_ACT_WIDTH + t] * (1 << offset));
+        add_units(T, 4, w + h * 4 * R * 4, x->q + h * 4 * SL_ACT_WIDTH * 4, isum);
+        UNROLL
+        for (int t = 0; t < T; t++)
+            acc[t] = _mm512_fmadd_ps(times(d, x->d + h * SL_ACT_WIDTH + t), _mm512_cvtepi32_ps(isum[t]), acc[t]);
+    }
     if (!sl_mm_has_min(type)) return;
     __m512 min = floats(w, 9);
     UNROLL

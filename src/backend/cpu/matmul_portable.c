@@ -93,7 +93,8 @@ static int32_t dot(const int8_t *a, const int8_t *b, uint32_t n)
 /* acc and one block of 32 more. */
 ALWAYS float add_32(sl_type type, float acc, const block *w, const sl_qrows *x)
 {
-    acc = fmaf(w->d * *x->d, (float)dot(w->code, x->q, 32), acc);
+    for (uint32_t h = 0; h < 2; h++)
+        acc = fmaf(w->d * x->d[h], (float)dot(w->code + h * 16, x->q + h * 16, 16), acc);
     return sl_mm_has_min(type) ? fmaf(w->m, *x->s, acc) : acc;
 }
 

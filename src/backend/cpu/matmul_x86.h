@@ -244,17 +244,6 @@ ALWAYS __m256i dot_32(sl_type type, __m256i code, __m256i x)
 #endif
 }
 
-/* Eight partial sums of two times 32 products of 4-bit codes. */
-ALWAYS __m256i dot_4bit(__m256i a, __m256i xa, __m256i b, __m256i xb)
-{
-#if defined(__AVX512VNNI__)
-    return _mm256_dpbusd_epi32(_mm256_dpbusd_epi32(_mm256_setzero_si256(), a, xa), b, xb);
-#else
-    __m256i s = _mm256_add_epi16(_mm256_maddubs_epi16(a, xa), _mm256_maddubs_epi16(b, xb));
-    return _mm256_madd_epi16(s, _mm256_set1_epi16(1));
-#endif
-}
-
 /* s[i] holds four partial sums of row i and four of row i + 4: the sums of eight rows. */
 ALWAYS __m256i sums_of_pairs(const __m256i s[4])
 {
@@ -276,35 +265,50 @@ ALWAYS __m256i sums_of_8(const __m256i s[8])
 
 /* ---- one token: types of rule 32 ---- */
 
-/* Four-bit codes of two rows at a time: their low nibbles make one vector, their high nibbles the other. */
-ALWAYS __m256i dots_4bit(const uint8_t *const *row, size_t at, const int8_t *q)
+/* s[i] holds four partial sums of each half of a block of row i; half[h] gets the sums of half h of eight rows. */
+ALWAYS void sums_of_halves(const __m256i s[8], __m256i half[2])
+{
+    __m256i rows[2];
+    UNROLL
+    for (int k = 0; k < 2; k++)
+        rows[k] = sums_of_pairs(s + k * 4);
+    half[0] = _mm256_permute2x128_si256(rows[0], rows[1], 0x20);
+    half[1] = _mm256_permute2x128_si256(rows[0], rows[1], 0x31);
+}
+
+/* Four-bit codes of two rows at a time: their low nibbles are the first half of a block, their high nibbles the second. */
+ALWAYS void dots_4bit(const uint8_t *const *row, size_t at, const int8_t *q, __m256i half[2])
 {
     const __m256i low = _mm256_set1_epi8(15);
     __m256i x_low = _mm256_broadcastsi128_si256(load_128(q)), x_high = _mm256_broadcastsi128_si256(load_128(q + 16));
-    __m256i s[4];
+    __m256i first[4], second[4];
     UNROLL
     for (int i = 0; i < 4; i++) {
         __m256i v = _mm256_set_m128i(load_128(row[i + 4] + at), load_128(row[i] + at));
-        s[i] = dot_4bit(_mm256_and_si256(v, low), x_low, _mm256_and_si256(_mm256_srli_epi16(v, 4), low), x_high);
+        first[i] = dot_32(SL_Q4_0, _mm256_and_si256(v, low), x_low);
+        second[i] = dot_32(SL_Q4_0, _mm256_and_si256(_mm256_srli_epi16(v, 4), low), x_high);
     }
-    return sums_of_pairs(s);
+    half[0] = sums_of_pairs(first);
+    half[1] = sums_of_pairs(second);
 }
 
-/* isum of the blocks at `at` in eight rows, the offset taken off; q and sum_q are the activations. */
-ALWAYS __m256i dots_32(sl_type type, const uint8_t *const *row, size_t at, const int8_t *q, int32_t sum_q)
+/* isum of both halves of the blocks at `at` in eight rows, the offset taken off; q and sum_q [2] are the activations. */
+ALWAYS void dots_32(sl_type type, const uint8_t *const *row, size_t at, const int8_t *q, const int32_t *sum_q,
+                    __m256i half[2])
 {
-    __m256i isum;
     if (type == SL_Q4_0 || type == SL_Q4_1) {
-        isum = dots_4bit(row, at + sl_mm_block_bytes(type) - 16, q);
+        dots_4bit(row, at + sl_mm_block_bytes(type) - 16, q, half);
     } else {
         __m256i x = load_256(q), s[8];
         UNROLL
         for (int i = 0; i < 8; i++)
             s[i] = dot_32(type, codes_32(type, row[i] + at), x);
-        isum = sums_of_8(s);
+        sums_of_halves(s, half);
     }
     const int offset = type == SL_Q8_0 ? CODE_OFFSET_Q8 : sl_mm_offset_log2(type);
-    return offset < 0 ? isum : _mm256_sub_epi32(isum, _mm256_slli_epi32(_mm256_set1_epi32(sum_q), offset));
+    if (offset < 0) return;
+    for (uint32_t h = 0; h < 2; h++)
+        half[h] = _mm256_sub_epi32(half[h], _mm256_slli_epi32(_mm256_set1_epi32(sum_q[h]), offset));
 }
 
 ALWAYS void one_32(sl_type type, const sl_mm_rows *w, const sl_qact *a, float *y)
@@ -315,11 +319,13 @@ ALWAYS void one_32(sl_type type, const sl_mm_rows *w, const sl_qact *a, float *y
     __m256 acc = _mm256_setzero_ps();
     for (uint32_t b = 0; b < n_block; b++) {
         size_t at = (size_t)b * bytes;
+        __m256i half[2];
         __m256 d, min;
         fetch(&f, 8 * bytes);
-        __m256i isum = dots_32(type, w->row, at, x.q + (size_t)b * 32, x.sum[b]);
+        dots_32(type, w->row, at, x.q + (size_t)b * 32, x.sum + b * 2, half);
         scales_8(type, w->row, at, &d, &min);
-        acc = _mm256_fmadd_ps(_mm256_mul_ps(d, _mm256_set1_ps(x.d[b])), _mm256_cvtepi32_ps(isum), acc);
+        for (uint32_t h = 0; h < 2; h++)
+            acc = _mm256_fmadd_ps(_mm256_mul_ps(d, _mm256_set1_ps(x.d[b * 2 + h])), _mm256_cvtepi32_ps(half[h]), acc);
         if (sl_mm_has_min(type)) acc = _mm256_fmadd_ps(min, _mm256_set1_ps(x.s[b]), acc);
     }
     _mm256_storeu_ps(y, acc);
