@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static sl_status write_text(sl_engine *engine, sl_session *session, sl_sampler *sampler, const char *prompt, sl_err *err)
+static sl_status write_text(sl_engine *engine, sl_session *session, sl_sampler *sampler, const char *prompt,
+                            sl_err *err)
 {
     sl_tokenizer *t = sl_engine_tokenizer(engine);
     int32_t ids[512];

@@ -1,5 +1,5 @@
-/* Stop texts in a stream: every expectation is written out by hand; then every way of cutting a text into calls gives the
- * same answer. */
+/* Stop texts in a stream: every expectation is written out by hand; then every way of cutting a text into calls gives
+ * the same answer. */
 #include "cli/stop.h"
 
 #include <setjmp.h>
@@ -50,14 +50,19 @@ static answer answer_of(const char *const *stops, size_t n_stop, const char *con
     answer a = {{0}, 0, false};
     cli_stop *s = cli_stop_open(stops, n_stop);
     assert_non_null(s);
-    for (; *pieces; pieces++) add(s, &a, *pieces, strlen(*pieces));
+    for (; *pieces; pieces++)
+        add(s, &a, *pieces, strlen(*pieces));
     end(s, &a);
     cli_stop_close(s);
     return a;
 }
 
-#define STOPS(...)  (const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)
-#define PIECES(...) (const char *const[]){__VA_ARGS__, NULL}
+#define STOPS(...) (const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)
+#define PIECES(...)                                                                                                    \
+    (const char *const[])                                                                                              \
+    {                                                                                                                  \
+        __VA_ARGS__, NULL                                                                                              \
+    }
 
 static void check(answer a, const char *text, bool stopped)
 {
@@ -81,9 +86,9 @@ static void test_overlapping_texts(void **state)
 {
     (void)state;
     check(answer_of(STOPS("ab", "abc"), PIECES("xabcy")), "x", true);
-    check(answer_of(STOPS("abc", "b"), PIECES("xabcy")), "xa", true);   /* "b" is complete first */
-    check(answer_of(STOPS("b", "ab"), PIECES("xab")), "x", true);       /* both end here: the longer one */
-    check(answer_of(STOPS("abcd", "bce"), PIECES("abce")), "a", true);  /* one candidate fails inside another */
+    check(answer_of(STOPS("abc", "b"), PIECES("xabcy")), "xa", true);  /* "b" is complete first */
+    check(answer_of(STOPS("b", "ab"), PIECES("xab")), "x", true);      /* both end here: the longer one */
+    check(answer_of(STOPS("abcd", "bce"), PIECES("abce")), "a", true); /* one candidate fails inside another */
     check(answer_of(STOPS("aab"), PIECES("a", "a", "a", "b")), "a", true);
     check(answer_of(STOPS("abab!"), PIECES("ababab", "!")), "ab", true);
 }
@@ -91,7 +96,10 @@ static void test_overlapping_texts(void **state)
 static void test_emoji_split_over_tokens(void **state)
 {
     (void)state;
-    check(answer_of(STOPS("\xf0\x9f\x98\x80"), PIECES("a\xf0\x9f", "\x98", "\x80" "b")), "a", true);
+    check(answer_of(STOPS("\xf0\x9f\x98\x80"), PIECES("a\xf0\x9f", "\x98",
+                                                      "\x80"
+                                                      "b")),
+          "a", true);
     check(answer_of(STOPS("\xf0\x9f\x98\x80"), PIECES("a\xf0\x9f\x98", "\x81")), "a\xf0\x9f\x98\x81", false);
 }
 
@@ -166,7 +174,8 @@ static void test_cuts_make_no_difference(void **state)
         assert_int_equal(cut.stopped, whole.stopped);
         /* nothing but the beginning of the text is ever shown, and no stop text in it */
         assert_memory_equal(whole.text, text, whole.n);
-        for (int i = 0; i < 4; i++) assert_null(strstr(whole.text, stops[i]));
+        for (int i = 0; i < 4; i++)
+            assert_null(strstr(whole.text, stops[i]));
         if (!whole.stopped) assert_int_equal(whole.n, 24);
     }
 }

@@ -21,12 +21,26 @@ static void test_sizes(void **state)
         const char *text;
         uint64_t bytes;
     } good[] = {
-        {"0", 0}, {"4096", 4096}, {"17b", 17}, {"4K", 4096}, {"4k", 4096}, {"4KiB", 4096}, {"4KB", 4000},
-        {"64M", 67108864}, {"64MiB", 67108864}, {"64MB", 64000000}, {"1.5G", 1610612736}, {".5GiB", 536870912},
-        {"2T", 2199023255552}, {"1.5GB", 1500000000}, {"0.1K", 102}, {"9007199254740993", 9007199254740993},
+        {"0", 0},
+        {"4096", 4096},
+        {"17b", 17},
+        {"4K", 4096},
+        {"4k", 4096},
+        {"4KiB", 4096},
+        {"4KB", 4000},
+        {"64M", 67108864},
+        {"64MiB", 67108864},
+        {"64MB", 64000000},
+        {"1.5G", 1610612736},
+        {".5GiB", 536870912},
+        {"2T", 2199023255552},
+        {"1.5GB", 1500000000},
+        {"0.1K", 102},
+        {"9007199254740993", 9007199254740993},
     };
-    static const char *const bad[] = {"", "K", "4 K", " 4K", "-1", "+1", "4X", "4Ki", "4KiBs", "1e3", "0x10", "nan", "inf", "1,5G",
-                                      "4G4", "99999999999999999999", "16777216T", "."};
+    static const char *const bad[] = {"",          "K",   "4 K",  " 4K", "-1",  "+1",   "4X",  "4Ki",
+                                      "4KiBs",     "1e3", "0x10", "nan", "inf", "1,5G", "4G4", "99999999999999999999",
+                                      "16777216T", "."};
     uint64_t bytes;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         assert_true(cli_parse_size(good[i].text, &bytes));
@@ -46,20 +60,23 @@ static void test_whole_numbers(void **state)
     assert_true(v == UINT64_MAX);
     assert_true(cli_parse_u64("007", &v));
     assert_int_equal(v, 7);
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) assert_false(cli_parse_u64(bad[i], &v));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(cli_parse_u64(bad[i], &v));
 }
 
 static void test_real_numbers(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"", "-", ".", "nan", "inf", "0x1p3", "1e", "1e+", "1.5x", " 1", "1 ", "1e999", "--1"};
+    static const char *const bad[] = {"",    "-",    ".",  "nan", "inf",   "0x1p3", "1e",
+                                      "1e+", "1.5x", " 1", "1 ",  "1e999", "--1"};
     double v;
     assert_true(cli_parse_double("0.7", &v) && v == 0.7);
     assert_true(cli_parse_double("-2", &v) && v == -2);
     assert_true(cli_parse_double(".5", &v) && v == 0.5);
     assert_true(cli_parse_double("5.", &v) && v == 5);
     assert_true(cli_parse_double("1e-3", &v) && v == 0.001);
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) assert_false(cli_parse_double(bad[i], &v));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(cli_parse_double(bad[i], &v));
 }
 
 static void test_ids(void **state)
@@ -126,12 +143,15 @@ static void test_json_strings(void **state)
     CHECK_STRING("a\"b\\c/d", "\"a\\\"b\\\\c/d\"");
     CHECK_STRING("\n\r\t\b\0\x1f\x7f", "\"\\n\\r\\t\\u0008\\u0000\\u001f\\u007f\"");
     CHECK_STRING("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"");
-    CHECK_STRING("a\x80z", "\"a\xef\xbf\xbdz\"");                                       /* lone continuation */
-    CHECK_STRING("\xc0\xaf", "\"\xef\xbf\xbd\xef\xbf\xbd\"");                           /* overlong */
-    CHECK_STRING("\xed\xa0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"");           /* surrogate */
+    CHECK_STRING("a\x80z", "\"a\xef\xbf\xbdz\"");                                             /* lone continuation */
+    CHECK_STRING("\xc0\xaf", "\"\xef\xbf\xbd\xef\xbf\xbd\"");                                 /* overlong */
+    CHECK_STRING("\xed\xa0\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"");                 /* surrogate */
     CHECK_STRING("\xf4\x90\x80\x80", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""); /* above U+10FFFF */
-    CHECK_STRING("\xf0\x9f\x98", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"");           /* cut off */
-    CHECK_STRING("\xe2\x82" "A", "\"\xef\xbf\xbd\xef\xbf\xbd" "A\"");
+    CHECK_STRING("\xf0\x9f\x98", "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"");                 /* cut off */
+    CHECK_STRING("\xe2\x82"
+                 "A",
+                 "\"\xef\xbf\xbd\xef\xbf\xbd"
+                 "A\"");
 }
 
 static void write_document(FILE *f, bool pretty)
@@ -167,7 +187,8 @@ static void test_json_documents(void **state)
         "{\"s\":\"x\\\"\",\"none\":null,\"u\":18446744073709551615,\"i\":-5,\"f\":0.1,\"nan\":null,\"b\":true,"
         "\"ids\":[1,-1,300],\"a\":[{},[1,2]],\"o\":{\"k\":null}}\n",
         "{\n  \"s\": \"x\\\"\",\n  \"none\": null,\n  \"u\": 18446744073709551615,\n  \"i\": -5,\n  \"f\": 0.1,\n"
-        "  \"nan\": null,\n  \"b\": true,\n  \"ids\": [1,-1,300],\n  \"a\": [\n    {},\n    [\n      1,\n      2\n    ]\n  ],\n"
+        "  \"nan\": null,\n  \"b\": true,\n  \"ids\": [1,-1,300],\n  \"a\": [\n    {},\n    [\n      1,\n      2\n    "
+        "]\n  ],\n"
         "  \"o\": {\n    \"k\": null\n  }\n}\n"};
     for (int pretty = 0; pretty < 2; pretty++) {
         FILE *f = tmpfile();
@@ -190,7 +211,8 @@ static void test_npy(void **state)
     assert_true(cli_npy_row(f, row, 3) && cli_npy_row(f, row, 3));
     char *bytes = text_of(f, &n);
     assert_int_equal(n, 128 + 2 * 12);
-    assert_memory_equal(bytes, "\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), } ", 70);
+    assert_memory_equal(bytes, "\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), } ",
+                        70);
     assert_int_equal(bytes[127], '\n');
     assert_memory_equal(bytes + 128, one, 4);
     free(bytes);
@@ -206,8 +228,9 @@ static void test_npy(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),          cmocka_unit_test(test_whole_numbers), cmocka_unit_test(test_real_numbers),
-        cmocka_unit_test(test_ids),            cmocka_unit_test(test_size_texts),    cmocka_unit_test(test_json_strings),
+        cmocka_unit_test(test_sizes),          cmocka_unit_test(test_whole_numbers),
+        cmocka_unit_test(test_real_numbers),   cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_size_texts),     cmocka_unit_test(test_json_strings),
         cmocka_unit_test(test_json_documents), cmocka_unit_test(test_npy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -561,10 +561,10 @@ static void probes_measure_something(void **state)
     assert_int_equal(sl_drive_probe(at("/nowhere"), 0.05, &bytes_s, &err), SL_ERR_IO);
     for (uint32_t n = 1; n <= 3; n += 2) {
         bytes_s = 0;
-        if (sl_memory_probe(n, 0.02, &bytes_s, &err) != SL_OK) fail_msg("%s", err.msg);
+        if (sl_memory_probe(n, 0.02, 64 << 20, &bytes_s, &err) != SL_OK) fail_msg("%s", err.msg);
         assert_true(bytes_s > 1e7 && bytes_s < 1e13);
     }
-    assert_int_equal(sl_memory_probe(0, 0.02, &bytes_s, &err), SL_ERR_ARG);
+    assert_int_equal(sl_memory_probe(0, 0.02, 64 << 20, &bytes_s, &err), SL_ERR_ARG);
 }
 
 #define IN_ROOT(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)

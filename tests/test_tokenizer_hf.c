@@ -200,6 +200,34 @@ static void test_broken_patterns_are_refused(void **state)
     pattern_refused(deep);
 }
 
+/* Patterns that are exponential, or need more stack than there is: bounded, and the text is still covered. */
+static void test_heavy_patterns_are_bounded(void **state)
+{
+    (void)state;
+    static const char *const heavy[] = {"(a|aa)+$", "(?:a|b)+", "(?:(a)|b)*c?", "(?=(a+)+x)a"};
+    enum { N = 100000 };
+    char *in = malloc(N);
+    memset(in, 'a', N);
+    in[N - 1] = 'b';
+    for (size_t i = 0; i < 4; i++) {
+        sl_regex *re = NULL;
+        sl_matcher m = {0};
+        sl_err err = {0};
+        size_t at = 0, from, to, n = 0;
+        double begin = cpu_s();
+        assert_int_equal(sl_regex_open(&re, heavy[i], strlen(heavy[i]), "x", &err), SL_OK);
+        for (; at < N && n < 10000 && sl_regex_find(re, &m, in, N, at, &from, &to) == SL_MATCH_FOUND; n++) {
+            assert_true(from >= at && to >= from && to <= N);
+            at = to > from ? to : to + 1;
+        }
+        if (cpu_s() - begin > 60) fail_msg("'%s': %.1f s", heavy[i], cpu_s() - begin);
+        if (i == 1) assert_int_equal(at, N); /* all of it matches, in parts if need be */
+        sl_matcher_close(&m);
+        sl_regex_close(re);
+    }
+    free(in);
+}
+
 /* ---- normal forms ---- */
 
 static void check_form(sl_norm_form form, const char *in, const char *want)
@@ -282,13 +310,13 @@ static void test_added_tokens_and_their_switches(void **state)
     (void)state;
     json_spec j = {
         .added = ADDED("301", "<l>", ", \"lstrip\": true, \"special\": true") ", " ADDED(
-            "302", "<r>", ", \"rstrip\": true, \"special\": true") ", " ADDED("303", "the",
-                                                                              ", \"single_word\": true, \"special\": "
-                                                                              "false") ", " ADDED("304", "<r>!",
-                                                                                                  ", \"special\": "
-                                                                                                  "false") ", " ADDED("305",
-                                                                                                                      "  ",
-                                                                                                                      "")};
+            "302", "<r>",
+            ", \"rstrip\": true, \"special\": true") ", " ADDED("303", "the",
+                                                                ", \"single_word\": true, \"special\": "
+                                                                "false") ", " ADDED("304", "<r>!",
+                                                                                    ", \"special\": "
+                                                                                    "false") ", " ADDED("305", "  ",
+                                                                                                        "")};
     sl_tokenizer *t = must_parse(&j);
     unsigned s = SL_ENCODE_SPECIAL;
     CHECK_IDS(t, "a \u3000\t<l> b", s, 'a', 301, ' ', 'b');
@@ -634,6 +662,7 @@ int main(void)
         cmocka_unit_test(test_named_steps),
         cmocka_unit_test(test_dialect_of_patterns),
         cmocka_unit_test(test_broken_patterns_are_refused),
+        cmocka_unit_test(test_heavy_patterns_are_bounded),
         cmocka_unit_test(test_normal_forms),
         cmocka_unit_test(test_a_long_run_of_marks_is_ordered_in_time),
         cmocka_unit_test(test_normalizers),

@@ -1,5 +1,6 @@
 /* sluice bench: rates of reading a prompt and of decoding, set against what the drive and the memory would allow and
- * against the forecast of `plan`.  Tokens are fixed pseudo-random ids, so that no sampling and no end token disturbs. */
+ * against the forecast of `plan`.  Tokens are fixed pseudo-random ids, so that no sampling and no end token disturbs.
+ */
 #include "cli/commands.h"
 #include "cli/json_out.h"
 
@@ -60,7 +61,8 @@ static cli_exit measure(bench *b, sample *s)
     double middle = cli_now_s();
     s->prefill_s = middle - begin;
     s->prefill_bytes = bytes_read(b) - bytes;
-    for (uint32_t i = 0; i < n_predict && code == CLI_DONE; i++) code = feed(b, b->ids + n_prompt + i, 1);
+    for (uint32_t i = 0; i < n_predict && code == CLI_DONE; i++)
+        code = feed(b, b->ids + n_prompt + i, 1);
     s->decode_s = cli_now_s() - middle;
     s->decode_bytes = bytes_read(b) - bytes - s->prefill_bytes;
     return code;
@@ -86,7 +88,8 @@ static cli_exit open_bench(bench *b)
     uint32_t n = b->o->n_prompt + b->o->n_predict;
     if (!opt.ctx_tok) opt.ctx_tok = n;
     if (opt.ctx_tok < n) {
-        cli_error("--ctx '%u': -p %u and -n %u need %u tokens of context", opt.ctx_tok, b->o->n_prompt, b->o->n_predict, n);
+        cli_error("--ctx '%u': -p %u and -n %u need %u tokens of context", opt.ctx_tok, b->o->n_prompt, b->o->n_predict,
+                  n);
         return CLI_USAGE;
     }
     if (sl_engine_plan(b->o->model, &opt, &b->plan, &err) != SL_OK) return cli_fail(&err);
@@ -97,7 +100,8 @@ static cli_exit open_bench(bench *b)
     b->ids = malloc(n * sizeof *b->ids);
     b->samples = calloc(b->o->n_repeat, sizeof *b->samples);
     if (!b->ids || !b->samples) return cli_fail_memory("the samples");
-    for (uint32_t i = 0; i < n; i++) b->ids[i] = fixed_id(i, info.n_vocab);
+    for (uint32_t i = 0; i < n; i++)
+        b->ids[i] = fixed_id(i, info.n_vocab);
     return CLI_DONE;
 }
 
@@ -129,13 +133,17 @@ static cli_exit sum_up(const bench *b, summary *s)
     uint32_t n = b->o->n_repeat;
     double *v = malloc(n * sizeof *v);
     if (!v) return cli_fail_memory("the medians");
-    for (uint32_t i = 0; i < n; i++) v[i] = b->o->n_prompt / b->samples[i].prefill_s;
+    for (uint32_t i = 0; i < n; i++)
+        v[i] = b->o->n_prompt / b->samples[i].prefill_s;
     s->prefill_tok_s = median(v, n);
-    for (uint32_t i = 0; i < n; i++) v[i] = (double)b->samples[i].prefill_bytes;
+    for (uint32_t i = 0; i < n; i++)
+        v[i] = (double)b->samples[i].prefill_bytes;
     s->prefill_bytes = median(v, n);
-    for (uint32_t i = 0; i < n; i++) v[i] = (double)b->samples[i].decode_bytes / b->o->n_predict;
+    for (uint32_t i = 0; i < n; i++)
+        v[i] = (double)b->samples[i].decode_bytes / b->o->n_predict;
     s->bytes_per_token = median(v, n);
-    for (uint32_t i = 0; i < n; i++) v[i] = b->o->n_predict / b->samples[i].decode_s;
+    for (uint32_t i = 0; i < n; i++)
+        v[i] = b->o->n_predict / b->samples[i].decode_s;
     s->decode_tok_s = median(v, n);
     s->decode_slowest = v[0];
     s->decode_fastest = v[n - 1];
@@ -162,8 +170,8 @@ static void print_text(const bench *b, const summary *s)
         printf("forecast    %.2f tok/s; measured is %+.0f %%\n", b->plan.decode_tok_s, 100 * s->forecast_error);
     printf("memory      peak %s of a budget of %s\n", cli_size_text(e->peak_rss_bytes, a),
            cli_size_text(e->budget_bytes, c));
-    printf("how         %s on %s (%u threads), reads by %s, policy %s, KV %s, %s pages\n", e->backend, e->cpu, e->threads,
-           e->io_method, e->policy, e->kv, e->huge_pages ? "huge" : "small");
+    printf("how         %s on %s (%u threads), reads by %s, policy %s, KV %s, %s pages\n", e->backend, e->cpu,
+           e->threads, e->io_method, e->policy, e->kv, e->huge_pages ? "huge" : "small");
 }
 
 static void put_rates(cli_json *j, const bench *b, const summary *s)
@@ -183,12 +191,18 @@ static void put_rates(cli_json *j, const bench *b, const summary *s)
 static void put_limits(cli_json *j, const bench *b, const summary *s)
 {
     const sl_plan *p = &b->plan;
-    if (s->limit_tok_s > 0) cli_json_f64(j, "limit_tok_s", s->limit_tok_s), cli_json_f64(j, "share_of_limit", s->share);
-    else cli_json_null(j, "limit_tok_s"), cli_json_null(j, "share_of_limit");
-    if (p->decode_tok_s > 0) cli_json_f64(j, "forecast_tok_s", p->decode_tok_s);
-    else cli_json_null(j, "forecast_tok_s");
-    if (p->decode_tok_s > 0) cli_json_f64(j, "forecast_error", s->forecast_error);
-    else cli_json_null(j, "forecast_error");
+    if (s->limit_tok_s > 0)
+        cli_json_f64(j, "limit_tok_s", s->limit_tok_s), cli_json_f64(j, "share_of_limit", s->share);
+    else
+        cli_json_null(j, "limit_tok_s"), cli_json_null(j, "share_of_limit");
+    if (p->decode_tok_s > 0)
+        cli_json_f64(j, "forecast_tok_s", p->decode_tok_s);
+    else
+        cli_json_null(j, "forecast_tok_s");
+    if (p->decode_tok_s > 0)
+        cli_json_f64(j, "forecast_error", s->forecast_error);
+    else
+        cli_json_null(j, "forecast_error");
     cli_json_f64(j, "drive_bytes_s", p->drive_bytes_s);
     cli_json_f64(j, "memory_bytes_s", p->memory_bytes_s);
     cli_json_u64(j, "stream_bytes", p->stream_bytes);
@@ -221,8 +235,10 @@ cli_exit cli_bench(const cli_options *o)
     cli_exit code = open_bench(&b);
     if (code == CLI_DONE) code = measure_all(&b);
     if (code == CLI_DONE) code = sum_up(&b, &s);
-    if (code == CLI_DONE && o->json) print_json(&b, &s);
-    else if (code == CLI_DONE) print_text(&b, &s);
+    if (code == CLI_DONE && o->json)
+        print_json(&b, &s);
+    else if (code == CLI_DONE)
+        print_text(&b, &s);
     cli_model_close(&b.m);
     free(b.ids);
     free(b.samples);

@@ -66,8 +66,8 @@ double cli_now_s(void);
 
 /* "4G", "1.5GiB", "300MB", "4096": K M G T and KiB ... are powers of 1024, KB MB GB TB of 1000.  Whole bytes. */
 bool cli_parse_size(const char *text, uint64_t *bytes);
-bool cli_parse_u64(const char *text, uint64_t *value); /* decimal digits only */
-bool cli_parse_double(const char *text, double *value);  /* decimal, finite */
+bool cli_parse_u64(const char *text, uint64_t *value);  /* decimal digits only */
+bool cli_parse_double(const char *text, double *value); /* decimal, finite */
 /* "1,2,3" (blanks allowed), each at most INT32_MAX; free() the result.  0 ids is fine. */
 bool cli_parse_ids(const char *text, int32_t **ids, size_t *n);
 /* "61.0 MiB"; returns buf. */

@@ -34,9 +34,17 @@ static tensor_kind kind_of(const char *name)
         const char *part;
         tensor_kind kind;
     } rules[] = {
-        {"norm", NORM},          {"layernorm", NORM},   {"token_embd", EMBEDDING}, {"embed_tokens", EMBEDDING},
-        {"lm_head", HEAD},       {"_exps", EXPERTS},    {".experts.", EXPERTS},    {"attn", ATTENTION},
-        {"self_attn", ATTENTION}, {"ffn", FFN},         {"mlp", FFN},
+        {"norm", NORM},
+        {"layernorm", NORM},
+        {"token_embd", EMBEDDING},
+        {"embed_tokens", EMBEDDING},
+        {"lm_head", HEAD},
+        {"_exps", EXPERTS},
+        {".experts.", EXPERTS},
+        {"attn", ATTENTION},
+        {"self_attn", ATTENTION},
+        {"ffn", FFN},
+        {"mlp", FFN},
     };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         if (strstr(name, rules[i].part)) return rules[i].kind;
@@ -47,7 +55,8 @@ static tensor_kind kind_of(const char *name)
 static void count_type(summary *s, const sl_tensor_info *t)
 {
     size_t i = 0;
-    while (i < s->n_type && strcmp(s->types[i].label, t->type) != 0) i++;
+    while (i < s->n_type && strcmp(s->types[i].label, t->type) != 0)
+        i++;
     if (i == MAX_TYPES) return;
     if (i == s->n_type) s->types[s->n_type++].label = t->type;
     s->types[i].bytes += t->size_bytes;
@@ -57,7 +66,8 @@ static void count_type(summary *s, const sl_tensor_info *t)
 static void count_tensors(summary *s)
 {
     static const char *const labels[N_KIND] = {"embedding", "attention", "ffn", "experts", "norm", "head", "other"};
-    for (size_t k = 0; k < N_KIND; k++) s->kinds[k].label = labels[k];
+    for (size_t k = 0; k < N_KIND; k++)
+        s->kinds[k].label = labels[k];
     for (size_t i = 0; i < s->n_tensor; i++) {
         sl_tensor_info t;
         sl_model_file_tensor(s->file, i, &t);
@@ -102,11 +112,13 @@ static void print_model(const summary *s)
     put_line("name", m->name);
     put_line("architecture", m->architecture);
     put_line("family", m->family ? m->family : "none of this build");
-    if (s->supported) puts("supported     yes");
-    else put_line("supported", "no:"), put_line("", s->why.msg);
+    if (s->supported)
+        puts("supported     yes");
+    else
+        put_line("supported", "no:"), put_line("", s->why.msg);
     put_number("parameters", m->n_param);
-    printf("%-14s%s in %zu tensors, %u file%s\n", "weights", cli_size_text(m->weight_bytes, size), s->n_tensor, m->n_file,
-           m->n_file == 1 ? "" : "s");
+    printf("%-14s%s in %zu tensors, %u file%s\n", "weights", cli_size_text(m->weight_bytes, size), s->n_tensor,
+           m->n_file, m->n_file == 1 ? "" : "s");
     put_number("layers", m->n_layer);
     put_number("hidden size", m->n_embd);
     put_number("feed-forward", m->n_ff);
@@ -208,13 +220,16 @@ static void put_tensor(cli_json *j, const sl_tensor_info *t)
     cli_json_string(j, "name", t->name);
     cli_json_string(j, "type", t->type);
     cli_json_array(j, "shape");
-    for (uint32_t d = 0; d < t->n_dims && d < 4; d++) cli_json_u64(j, NULL, t->dims[d]);
+    for (uint32_t d = 0; d < t->n_dims && d < 4; d++)
+        cli_json_u64(j, NULL, t->dims[d]);
     cli_json_close(j);
     cli_json_u64(j, "bytes", t->size_bytes);
     cli_json_string(j, "file", t->file);
     cli_json_u64(j, "offset", t->offset_bytes);
-    if (t->layer < 0) cli_json_null(j, "layer");
-    else cli_json_i64(j, "layer", t->layer);
+    if (t->layer < 0)
+        cli_json_null(j, "layer");
+    else
+        cli_json_i64(j, "layer", t->layer);
     cli_json_bool(j, "supported", t->supported);
     cli_json_close(j);
 }
@@ -264,8 +279,10 @@ cli_exit cli_inspect(const cli_options *o)
     s.n_tensor = sl_model_file_tensor_count(s.file);
     count_tensors(&s);
     check_support(&s, o->model);
-    if (o->json) print_json(&s);
-    else print_text(&s);
+    if (o->json)
+        print_json(&s);
+    else
+        print_text(&s);
     sl_model_file_close(s.file);
     return CLI_DONE;
 }

@@ -26,15 +26,28 @@ static size_t character_length(const unsigned char *s, size_t n)
 static void put_character(FILE *f, const unsigned char *s, size_t length)
 {
     switch (s[0]) {
-    case '"': fputs("\\\"", f); return;
-    case '\\': fputs("\\\\", f); return;
-    case '\n': fputs("\\n", f); return;
-    case '\r': fputs("\\r", f); return;
-    case '\t': fputs("\\t", f); return;
-    default: break;
+    case '"':
+        fputs("\\\"", f);
+        return;
+    case '\\':
+        fputs("\\\\", f);
+        return;
+    case '\n':
+        fputs("\\n", f);
+        return;
+    case '\r':
+        fputs("\\r", f);
+        return;
+    case '\t':
+        fputs("\\t", f);
+        return;
+    default:
+        break;
     }
-    if (s[0] < 0x20 || s[0] == 0x7f) fprintf(f, "\\u%04x", s[0]);
-    else fwrite(s, 1, length, f);
+    if (s[0] < 0x20 || s[0] == 0x7f)
+        fprintf(f, "\\u%04x", s[0]);
+    else
+        fwrite(s, 1, length, f);
 }
 
 void cli_json_put_string(FILE *f, const char *s, size_t n_bytes)
@@ -43,8 +56,10 @@ void cli_json_put_string(FILE *f, const char *s, size_t n_bytes)
     fputc('"', f);
     for (size_t i = 0; i < n_bytes;) {
         size_t length = character_length(p + i, n_bytes - i);
-        if (length) put_character(f, p + i, length);
-        else fputs("\xef\xbf\xbd", f); /* U+FFFD for each byte that is no part of a character */
+        if (length)
+            put_character(f, p + i, length);
+        else
+            fputs("\xef\xbf\xbd", f); /* U+FFFD for each byte that is no part of a character */
         i += length ? length : 1;
     }
     fputc('"', f);
@@ -53,7 +68,8 @@ void cli_json_put_string(FILE *f, const char *s, size_t n_bytes)
 void cli_json_put_ids(FILE *f, const int32_t *ids, size_t n)
 {
     fputc('[', f);
-    for (size_t i = 0; i < n; i++) fprintf(f, "%s%" PRId32, i ? "," : "", ids[i]);
+    for (size_t i = 0; i < n; i++)
+        fprintf(f, "%s%" PRId32, i ? "," : "", ids[i]);
     fputc(']', f);
 }
 
@@ -61,7 +77,8 @@ static void new_line(cli_json *j)
 {
     if (!j->pretty) return;
     fputc('\n', j->f);
-    for (unsigned i = 0; i < j->depth; i++) fputs("  ", j->f);
+    for (unsigned i = 0; i < j->depth; i++)
+        fputs("  ", j->f);
 }
 
 /* Comma, indentation and key of the next value. */
@@ -96,7 +113,8 @@ void cli_json_begin(cli_json *j, FILE *f, bool pretty)
 
 void cli_json_end(cli_json *j)
 {
-    while (j->depth) cli_json_close(j);
+    while (j->depth)
+        cli_json_close(j);
     fputc('\n', j->f);
 }
 
@@ -126,8 +144,10 @@ void cli_json_bytes(cli_json *j, const char *key, const char *s, size_t n_bytes)
 
 void cli_json_string(cli_json *j, const char *key, const char *s)
 {
-    if (s) cli_json_bytes(j, key, s, strlen(s));
-    else cli_json_null(j, key);
+    if (s)
+        cli_json_bytes(j, key, s, strlen(s));
+    else
+        cli_json_null(j, key);
 }
 
 void cli_json_u64(cli_json *j, const char *key, uint64_t v)
@@ -145,8 +165,10 @@ void cli_json_i64(cli_json *j, const char *key, int64_t v)
 void cli_json_f64(cli_json *j, const char *key, double v)
 {
     next(j, key);
-    if (isfinite(v)) fprintf(j->f, "%.9g", v);
-    else fputs("null", j->f);
+    if (isfinite(v))
+        fprintf(j->f, "%.9g", v);
+    else
+        fputs("null", j->f);
 }
 
 void cli_json_bool(cli_json *j, const char *key, bool v)

@@ -1,4 +1,5 @@
-/* A JSON writer: strings escaped, invalid UTF-8 replaced by U+FFFD, numbers that JSON has no form for written as null. */
+/* A JSON writer: strings escaped, invalid UTF-8 replaced by U+FFFD, numbers that JSON has no form for written as null.
+ */
 #ifndef CLI_JSON_OUT_H
 #define CLI_JSON_OUT_H
 
@@ -20,7 +21,7 @@ void cli_json_begin(cli_json *j, FILE *f, bool pretty);
 void cli_json_end(cli_json *j);
 void cli_json_object(cli_json *j, const char *key);
 void cli_json_array(cli_json *j, const char *key);
-void cli_json_close(cli_json *j); /* the innermost object or array */
+void cli_json_close(cli_json *j);                                  /* the innermost object or array */
 void cli_json_string(cli_json *j, const char *key, const char *s); /* NULL: null */
 void cli_json_bytes(cli_json *j, const char *key, const char *s, size_t n_bytes);
 void cli_json_u64(cli_json *j, const char *key, uint64_t v);

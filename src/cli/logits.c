@@ -74,7 +74,8 @@ static cli_exit compute(logits *l)
 {
     size_t first = l->o->split ? l->o->split : l->n;
     cli_exit code = feed(l, 0, first);
-    for (size_t i = first; i < l->n && code == CLI_DONE; i++) code = feed(l, i, 1);
+    for (size_t i = first; i < l->n && code == CLI_DONE; i++)
+        code = feed(l, i, 1);
     if (code == CLI_DONE && !l->o->all && !write_row(l, sl_session_logits(l->m.session)))
         return write_failed(l, l->write_errno);
     return code;

@@ -26,7 +26,8 @@ static const command commands[] = {
     {"perplexity", CLI_PERPLEXITY, cli_perplexity, "MODEL -f FILE", true, "how well the model predicts a text"},
     {"tokenize", CLI_TOKENIZE, cli_tokenize, "MODEL -p TEXT", true, "the token ids of a text"},
     {"detokenize", CLI_DETOKENIZE, cli_detokenize, "MODEL --tokens 1,2,3", true, "the text of token ids"},
-    {"selftest", CLI_SELFTEST, cli_selftest, "MODEL", true, "same tokens under every budget, read method and thread count"},
+    {"selftest", CLI_SELFTEST, cli_selftest, "MODEL", true,
+     "same tokens under every budget, read method and thread count"},
     {"models", CLI_MODELS, show_models, "", false, "the model families that this build runs"},
     {"help", CLI_HELP, show_help, "[COMMAND]", false, "this list, or the flags of a command"},
     {"version", CLI_VERSION, show_version, "", false, "the version"},
@@ -53,12 +54,15 @@ static cli_exit unknown_command(const char *name)
 static void print_overview(void)
 {
     fputs("Sluice runs language models that are larger than memory, streaming their weights from disk.\n\n"
-          "usage: sluice COMMAND [MODEL] [FLAG ...]\n\n", stdout);
-    for (size_t i = 0; i < n_commands; i++) printf("  %-12s %s\n", commands[i].name, commands[i].summary);
+          "usage: sluice COMMAND [MODEL] [FLAG ...]\n\n",
+          stdout);
+    for (size_t i = 0; i < n_commands; i++)
+        printf("  %-12s %s\n", commands[i].name, commands[i].summary);
     fputs("\nMODEL is a .gguf file (any shard of a split one) or a directory with a GGUF or Hugging Face model.\n"
           "Sizes take K M G T and KiB MiB GiB TiB (powers of 1024) and KB MB GB TB (powers of 1000).\n"
           "SLUICE_BACKEND is the default of --backend.\n"
-          "Exit codes: 0 done, 1 failed, 2 usage, 3 does not fit the memory budget, 130 interrupted.\n", stdout);
+          "Exit codes: 0 done, 1 failed, 2 usage, 3 does not fit the memory budget, 130 interrupted.\n",
+          stdout);
 }
 
 static cli_exit print_command(const command *c)
@@ -82,12 +86,14 @@ static cli_exit show_models(const cli_options *o)
 {
     cli_json j;
     if (!o->json) {
-        for (size_t i = 0; i < sl_family_count(); i++) puts(sl_family_name(i));
+        for (size_t i = 0; i < sl_family_count(); i++)
+            puts(sl_family_name(i));
         return CLI_DONE;
     }
     cli_json_begin(&j, stdout, true);
     cli_json_array(&j, "families");
-    for (size_t i = 0; i < sl_family_count(); i++) cli_json_string(&j, NULL, sl_family_name(i));
+    for (size_t i = 0; i < sl_family_count(); i++)
+        cli_json_string(&j, NULL, sl_family_name(i));
     cli_json_end(&j);
     return CLI_DONE;
 }

@@ -20,8 +20,10 @@ void cli_put_clean(FILE *f, const char *s)
 {
     for (; *s; s++) {
         unsigned char c = (unsigned char)*s;
-        if (c < 0x20 || c == 0x7f) fprintf(f, "\\x%02x", c);
-        else fputc(c, f);
+        if (c < 0x20 || c == 0x7f)
+            fprintf(f, "\\x%02x", c);
+        else
+            fputc(c, f);
     }
 }
 
@@ -82,9 +84,12 @@ cli_exit cli_fail(const sl_err *err)
     }
     cli_error("%s", err->msg[0] ? err->msg : "failed without a reason");
     switch (err->code) {
-    case SL_ERR_BUDGET: return CLI_NO_FIT;
-    case SL_ERR_ARG: return CLI_USAGE;
-    default: return CLI_FAILED;
+    case SL_ERR_BUDGET:
+        return CLI_NO_FIT;
+    case SL_ERR_ARG:
+        return CLI_USAGE;
+    default:
+        return CLI_FAILED;
     }
 }
 
@@ -97,6 +102,8 @@ cli_exit cli_fail_memory(const char *what)
 void cli_log(void *user, sl_log_level level, const char *msg)
 {
     (void)user;
-    if (level == SL_LOG_WARNING) cli_warning("%s", msg);
-    else cli_note("%s", msg);
+    if (level == SL_LOG_WARNING)
+        cli_warning("%s", msg);
+    else
+        cli_note("%s", msg);
 }

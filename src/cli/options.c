@@ -7,7 +7,17 @@
 #include <string.h>
 #include <sys/random.h>
 
-typedef enum { KIND_FLAG, KIND_TEXT, KIND_TEXTS, KIND_SIZE, KIND_U32, KIND_U64, KIND_FLOAT, KIND_DOUBLE, KIND_ENUM } kind;
+typedef enum {
+    KIND_FLAG,
+    KIND_TEXT,
+    KIND_TEXTS,
+    KIND_SIZE,
+    KIND_U32,
+    KIND_U64,
+    KIND_FLOAT,
+    KIND_DOUBLE,
+    KIND_ENUM
+} kind;
 
 typedef struct {
     const char *name; /* "--ctx" or "-p" */
@@ -25,7 +35,8 @@ typedef struct {
 enum {
     ENGINE = BIT(CLI_RUN) | BIT(CLI_PLAN) | BIT(CLI_BENCH) | BIT(CLI_LOGITS) | BIT(CLI_PERPLEXITY),
     EVERY = BIT(CLI_N_COMMAND) - 1,
-    JSON = BIT(CLI_INSPECT) | BIT(CLI_PLAN) | BIT(CLI_BENCH) | BIT(CLI_PERPLEXITY) | BIT(CLI_TOKENIZE) | BIT(CLI_MODELS),
+    JSON =
+        BIT(CLI_INSPECT) | BIT(CLI_PLAN) | BIT(CLI_BENCH) | BIT(CLI_PERPLEXITY) | BIT(CLI_TOKENIZE) | BIT(CLI_MODELS),
 };
 
 /* clang-format off */
@@ -88,13 +99,21 @@ static const size_t n_flags = sizeof flags / sizeof *flags;
 static cli_exit bad_value(const flag *f, const char *name, const char *text)
 {
     switch (f->kind) {
-    case KIND_ENUM: cli_error("%s '%s': must be one of %s", name, text, f->value); break;
+    case KIND_ENUM:
+        cli_error("%s '%s': must be one of %s", name, text, f->value);
+        break;
     case KIND_SIZE:
         cli_error("%s '%s': must be a size from 1 byte to 1 EiB, such as 4G, 512MiB or 300MB", name, text);
         break;
-    case KIND_U32: cli_error("%s '%s': must be a whole number from %.0f to %.0f", name, text, f->min, f->max); break;
-    case KIND_U64: cli_error("%s '%s': must be a whole number from 0 to %" PRIu64, name, text, UINT64_MAX); break;
-    default: cli_error("%s '%s': must be a number from %g to %g", name, text, f->min, f->max); break;
+    case KIND_U32:
+        cli_error("%s '%s': must be a whole number from %.0f to %.0f", name, text, f->min, f->max);
+        break;
+    case KIND_U64:
+        cli_error("%s '%s': must be a whole number from 0 to %" PRIu64, name, text, UINT64_MAX);
+        break;
+    default:
+        cli_error("%s '%s': must be a number from %g to %g", name, text, f->min, f->max);
+        break;
     }
     return CLI_USAGE;
 }
@@ -117,8 +136,10 @@ static bool store_whole(const flag *f, void *field, const char *text)
     bool parsed = f->kind == KIND_SIZE ? cli_parse_size(text, &v) : cli_parse_u64(text, &v);
     bool bounded = f->kind != KIND_U64;
     if (!parsed || (bounded && ((double)v < f->min || (double)v > f->max))) return false;
-    if (f->kind == KIND_U32) *(uint32_t *)field = (uint32_t)v;
-    else *(uint64_t *)field = v;
+    if (f->kind == KIND_U32)
+        *(uint32_t *)field = (uint32_t)v;
+    else
+        *(uint64_t *)field = v;
     return true;
 }
 
@@ -126,8 +147,10 @@ static bool store_real(const flag *f, void *field, const char *text)
 {
     double v;
     if (!cli_parse_double(text, &v) || v < f->min || v > f->max) return false;
-    if (f->kind == KIND_FLOAT) *(float *)field = (float)v;
-    else *(double *)field = v;
+    if (f->kind == KIND_FLOAT)
+        *(float *)field = (float)v;
+    else
+        *(double *)field = v;
     return true;
 }
 
@@ -158,15 +181,26 @@ static cli_exit store(cli_options *o, const flag *f, const char *text)
     void *field = (char *)o + f->offset;
     bool ok = true;
     switch (f->kind) {
-    case KIND_FLAG: *(bool *)field = true; break;
-    case KIND_TEXT: *(const char **)field = text; break;
-    case KIND_TEXTS: return store_stop(o, text);
+    case KIND_FLAG:
+        *(bool *)field = true;
+        break;
+    case KIND_TEXT:
+        *(const char **)field = text;
+        break;
+    case KIND_TEXTS:
+        return store_stop(o, text);
     case KIND_SIZE:
     case KIND_U32:
-    case KIND_U64: ok = store_whole(f, field, text); break;
+    case KIND_U64:
+        ok = store_whole(f, field, text);
+        break;
     case KIND_FLOAT:
-    case KIND_DOUBLE: ok = store_real(f, field, text); break;
-    case KIND_ENUM: ok = store_enum(f, field, text); break;
+    case KIND_DOUBLE:
+        ok = store_real(f, field, text);
+        break;
+    case KIND_ENUM:
+        ok = store_enum(f, field, text);
+        break;
     }
     return ok ? CLI_DONE : bad_value(f, f->name, text);
 }
@@ -229,9 +263,12 @@ cli_exit cli_options_parse(cli_options *o, cli_command_id command, int argc, cha
             words_only = true;
             continue;
         }
-        if (words_only || argv[i][0] != '-') code = parse_word(o, argv[i]);
-        else if (strcmp(argv[i], "-h") == 0) code = CLI_DONE, o->want_help = true;
-        else code = parse_flag(o, command, argc, argv, &i);
+        if (words_only || argv[i][0] != '-')
+            code = parse_word(o, argv[i]);
+        else if (strcmp(argv[i], "-h") == 0)
+            code = CLI_DONE, o->want_help = true;
+        else
+            code = parse_flag(o, command, argc, argv, &i);
         if (code != CLI_DONE) return code;
     }
     if (o->greedy) o->sampler.temp = 0;
@@ -272,7 +309,9 @@ void cli_options_print(FILE *f, cli_command_id command)
         if (!(flags[i].commands & BIT(command))) continue;
         char left[64];
         snprintf(left, sizeof left, "%s %s", flags[i].name, flags[i].value ? flags[i].value : "");
-        if (strlen(left) > 24) fprintf(f, "  %s\n  %-24s %s\n", left, "", flags[i].help);
-        else fprintf(f, "  %-24s %s\n", left, flags[i].help);
+        if (strlen(left) > 24)
+            fprintf(f, "  %s\n  %-24s %s\n", left, "", flags[i].help);
+        else
+            fprintf(f, "  %-24s %s\n", left, flags[i].help);
     }
 }

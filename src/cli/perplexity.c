@@ -1,6 +1,7 @@
 /* sluice perplexity: as llama.cpp's llama-perplexity computes it, so that the numbers compare.  The text is tokenised
- * once; it is cut into chunks of --ctx tokens, and what is left over at the end is not used; in each chunk the first token
- * becomes BOS where the model wants one; the second half of each chunk is scored, each token given those before it. */
+ * once; it is cut into chunks of --ctx tokens, and what is left over at the end is not used; in each chunk the first
+ * token becomes BOS where the model wants one; the second half of each chunk is scored, each token given those before
+ * it. */
 #include "cli/commands.h"
 #include "cli/json_out.h"
 
@@ -13,9 +14,9 @@ typedef struct {
     int32_t *ids;
     size_t n, n_chunk;
     uint32_t ctx_tok, n_vocab;
-    int32_t bos;              /* -1: the model wants none */
-    const int32_t *targets;   /* of the rows being fed */
-    double sum, sum_squares;  /* of -log p */
+    int32_t bos;             /* -1: the model wants none */
+    const int32_t *targets;  /* of the rows being fed */
+    double sum, sum_squares; /* of -log p */
     size_t n_scored;
 } perplexity;
 
@@ -23,8 +24,10 @@ typedef struct {
 static double surprise(const float *row, uint32_t n_vocab, int32_t target)
 {
     double top = row[0], sum = 0;
-    for (uint32_t v = 1; v < n_vocab; v++) top = row[v] > top ? row[v] : top;
-    for (uint32_t v = 0; v < n_vocab; v++) sum += exp(row[v] - top);
+    for (uint32_t v = 1; v < n_vocab; v++)
+        top = row[v] > top ? row[v] : top;
+    for (uint32_t v = 0; v < n_vocab; v++)
+        sum += exp(row[v] - top);
     return top + log(sum) - row[target];
 }
 
@@ -47,7 +50,8 @@ static cli_exit run_chunk(perplexity *p, size_t chunk)
     sl_session_reset(p->m.session);
     p->targets = ids + half + 1;
     if (half && sl_session_feed(p->m.session, ids, half, &err) != SL_OK) return cli_fail(&err);
-    if (sl_session_feed_all(p->m.session, ids + half, p->ctx_tok - 1 - half, score, p, &err) != SL_OK) return cli_fail(&err);
+    if (sl_session_feed_all(p->m.session, ids + half, p->ctx_tok - 1 - half, score, p, &err) != SL_OK)
+        return cli_fail(&err);
     return CLI_DONE;
 }
 
@@ -92,7 +96,7 @@ static cli_exit score_all(perplexity *p)
     sl_engine_options opt = p->o->engine;
     opt.ctx_tok = p->ctx_tok;
     opt.no_probe = true;
-    opt.progress = NULL;    /* chunks are counted here */
+    opt.progress = NULL; /* chunks are counted here */
     cli_exit code = cli_model_open(&p->m, p->o->model, &opt);
     if (code != CLI_DONE) return code;
     sl_engine_info(p->m.engine, &info);

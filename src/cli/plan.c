@@ -23,7 +23,8 @@ static void parts_of(const sl_plan *p, part parts[N_PART])
         {"windows for streamed weights", "window_bytes", p->window_bytes},
         {"weights that stay", "resident_bytes", p->resident_bytes},
     };
-    for (size_t i = 0; i < N_PART; i++) parts[i] = all[i];
+    for (size_t i = 0; i < N_PART; i++)
+        parts[i] = all[i];
 }
 
 /* 98,362,432 */
@@ -50,7 +51,8 @@ static void print_split(const sl_plan *p)
     part parts[N_PART];
     parts_of(p, parts);
     puts("memory                                      bytes");
-    for (size_t i = 0; i < N_PART; i++) print_row(parts[i].label, parts[i].bytes);
+    for (size_t i = 0; i < N_PART; i++)
+        print_row(parts[i].label, parts[i].bytes);
     puts("  -------------------------------------------------------------");
     print_row("sum", p->total_bytes);
     print_row("budget", p->budget_bytes);
@@ -74,8 +76,8 @@ static void print_reads(const sl_plan *p)
     char a[24], b[24];
     double share = p->model_bytes ? 100.0 * (double)p->stream_bytes / (double)p->model_bytes : 0;
     puts("\nforecast");
-    printf("  read per token       %s of %s of weights (%.0f %%), through %u windows\n", cli_size_text(p->stream_bytes, a),
-           cli_size_text(p->model_bytes, b), share, p->n_window);
+    printf("  read per token       %s of %s of weights (%.0f %%), through %u windows\n",
+           cli_size_text(p->stream_bytes, a), cli_size_text(p->model_bytes, b), share, p->n_window);
     if (p->drive_bytes_s > 0) printf("  drive                %s/s\n", cli_size_text((uint64_t)p->drive_bytes_s, a));
     if (p->memory_bytes_s > 0) printf("  memory               %s/s\n", cli_size_text((uint64_t)p->memory_bytes_s, a));
     if (p->load_s > 0) printf("  loading              %.2f s\n", p->load_s);
@@ -93,8 +95,10 @@ static void print_text(const sl_plan *p)
 /* A forecast that is not known is null. */
 static void put_known(cli_json *j, const char *key, double v)
 {
-    if (v > 0) cli_json_f64(j, key, v);
-    else cli_json_null(j, key);
+    if (v > 0)
+        cli_json_f64(j, key, v);
+    else
+        cli_json_null(j, key);
 }
 
 static void print_json(const sl_plan *p, const char *why)
@@ -106,7 +110,8 @@ static void print_json(const sl_plan *p, const char *why)
     cli_json_bool(&j, "fits", p->fits);
     cli_json_string(&j, "message", p->fits ? NULL : why);
     cli_json_u64(&j, "budget_bytes", p->budget_bytes);
-    for (size_t i = 0; i < N_PART; i++) cli_json_u64(&j, parts[i].key, parts[i].bytes);
+    for (size_t i = 0; i < N_PART; i++)
+        cli_json_u64(&j, parts[i].key, parts[i].bytes);
     cli_json_u64(&j, "total_bytes", p->total_bytes);
     cli_json_u64(&j, "minimum_bytes", p->minimum_bytes);
     cli_json_u64(&j, "kv_bytes_per_tok", p->kv_bytes_per_tok);
@@ -130,8 +135,10 @@ cli_exit cli_plan(const cli_options *o)
     sl_plan p;
     sl_err err = {0};
     if (sl_engine_plan(o->model, &o->engine, &p, &err) != SL_OK) return cli_fail(&err);
-    if (o->json) print_json(&p, err.msg);
-    else print_text(&p);
+    if (o->json)
+        print_json(&p, err.msg);
+    else
+        print_text(&p);
     if (p.fits) return CLI_DONE;
     fflush(stdout); /* the table first, then why it does not work */
     err.code = SL_ERR_BUDGET;

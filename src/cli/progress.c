@@ -37,8 +37,10 @@ static bool is_due(double elapsed_s)
 
 static void show(const char *line)
 {
-    if (state.on_terminal) fprintf(stderr, "\r%s\033[K", line);
-    else fprintf(stderr, "%s\n", line);
+    if (state.on_terminal)
+        fprintf(stderr, "\r%s\033[K", line);
+    else
+        fprintf(stderr, "%s\n", line);
     fflush(stderr);
 }
 
@@ -63,7 +65,8 @@ static void add_bytes(char line[LINE_BYTES], size_t *used, const sl_progress *p)
     cli_size_text((uint64_t)((double)p->done_bytes / p->elapsed_s), rate);
     if (p->total_bytes)
         snprintf(part, sizeof part, ", %s of %s, %s/s", done, cli_size_text(p->total_bytes, total), rate);
-    else snprintf(part, sizeof part, ", %s read, %s/s", done, rate);
+    else
+        snprintf(part, sizeof part, ", %s read, %s/s", done, rate);
     add(line, used, part);
 }
 
@@ -88,14 +91,17 @@ static void begin_line(char line[LINE_BYTES], size_t *used, const char *what, do
 {
     char part[64];
     *used = 0;
-    if (fraction > 0) snprintf(part, sizeof part, "%s: %.0f %%", what, 100 * fraction);
-    else snprintf(part, sizeof part, "%s: %.0f s", what, elapsed_s);
+    if (fraction > 0)
+        snprintf(part, sizeof part, "%s: %.0f %%", what, 100 * fraction);
+    else
+        snprintf(part, sizeof part, "%s: %.0f s", what, elapsed_s);
     add(line, used, part);
 }
 
 void cli_progress(void *user, const sl_progress *p)
 {
-    static const char *const names[] = {[SL_PHASE_LOAD] = "loading", [SL_PHASE_PREFILL] = "reading the prompt",
+    static const char *const names[] = {[SL_PHASE_LOAD] = "loading",
+                                        [SL_PHASE_PREFILL] = "reading the prompt",
                                         [SL_PHASE_PROBE] = "measuring the drive"};
     char line[LINE_BYTES];
     size_t used;

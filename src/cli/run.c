@@ -1,5 +1,5 @@
-/* sluice run: completes a text.  Everything that can be refused is refused before a weight is read: the tokenizer and the
- * plan come from headers alone. */
+/* sluice run: completes a text.  Everything that can be refused is refused before a weight is read: the tokenizer and
+ * the plan come from headers alone. */
 #include "cli/commands.h"
 #include "cli/run_stats.h"
 #include "cli/stop.h"
@@ -41,8 +41,10 @@ static cli_exit encode_prompt(run *r)
     cli_exit code = cli_read_text(r->o, &text, &n_bytes);
     if (code != CLI_DONE) return code;
     /* what it warns of, the engine will warn of again */
-    if (sl_tokenizer_open(&t, r->o->model, NULL, NULL, &err) != SL_OK) code = cli_fail(&err);
-    else code = cli_encode(t, text, n_bytes, SL_ENCODE_BOS | SL_ENCODE_SPECIAL, &r->prompt, &r->n_prompt);
+    if (sl_tokenizer_open(&t, r->o->model, NULL, NULL, &err) != SL_OK)
+        code = cli_fail(&err);
+    else
+        code = cli_encode(t, text, n_bytes, SL_ENCODE_BOS | SL_ENCODE_SPECIAL, &r->prompt, &r->n_prompt);
     sl_tokenizer_close(t);
     free(text);
     malloc_trim(0); /* the engine's budget covers what this process still holds */
@@ -56,7 +58,7 @@ static cli_exit settle_context(run *r)
     sl_plan plan;
     sl_err err = {0};
     opt.no_probe = true;
-    opt.log = NULL;        /* the engine will say it again */
+    opt.log = NULL; /* the engine will say it again */
     if (sl_engine_plan(r->o->model, &opt, &plan, &err) != SL_OK) return cli_fail(&err);
     if (!plan.fits) {
         err.code = SL_ERR_BUDGET;
@@ -127,7 +129,8 @@ static cli_exit read_prompt(run *r)
     double begin = cli_now_s();
     cli_exit code = feed(r, r->prompt, r->n_prompt);
     r->result.prefill_s = cli_now_s() - begin;
-    for (size_t i = 0; i < r->n_prompt; i++) sl_sampler_accept(r->sampler, r->prompt[i]);
+    for (size_t i = 0; i < r->n_prompt; i++)
+        sl_sampler_accept(r->sampler, r->prompt[i]);
     return code;
 }
 
@@ -160,8 +163,10 @@ static cli_exit step(run *r)
     sl_detok_add(r->detok, token, &text, &n_bytes);
     cli_exit code = show(r, text, n_bytes);
     if (code != CLI_DONE || r->result.finish) return code;
-    if (r->n_made == r->o->n_predict) r->result.finish = "length";
-    else if (!sl_session_room_tok(r->m.session)) r->result.finish = "context";
+    if (r->n_made == r->o->n_predict)
+        r->result.finish = "length";
+    else if (!sl_session_room_tok(r->m.session))
+        r->result.finish = "context";
     return CLI_DONE;
 }
 

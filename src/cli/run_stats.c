@@ -28,8 +28,8 @@ void cli_run_stats_print(const cli_run_result *r)
                cli_size_text((uint64_t)bytes_per_token(r), b),
                cli_size_text((uint64_t)rate((double)r->decode_bytes, r->decode_s), c));
     cli_report("time       %.3f s computing, %.3f s waiting for reads", e->compute_s, e->io_wait_s);
-    cli_report("how        %s on %s (%u threads), reads by %s, policy %s, KV %s, %s pages", e->backend, e->cpu, e->threads,
-               e->io_method, e->policy, e->kv, e->huge_pages ? "huge" : "small");
+    cli_report("how        %s on %s (%u threads), reads by %s, policy %s, KV %s, %s pages", e->backend, e->cpu,
+               e->threads, e->io_method, e->policy, e->kv, e->huge_pages ? "huge" : "small");
 }
 
 static void put_work(cli_json *j, const cli_run_result *r)

@@ -1,6 +1,6 @@
 /* sluice selftest: promise "same tokens" on this machine with this model.  The same prompt is completed under many
- * combinations of budget, read method, threads, prompt chunk and CPU level; a digest over the tokens and over the raw bits
- * of the logits of every step must be the same each time. */
+ * combinations of budget, read method, threads, prompt chunk and CPU level; a digest over the tokens and over the raw
+ * bits of the logits of every step must be the same each time. */
 #include "cli/commands.h"
 
 #include <inttypes.h>
@@ -47,14 +47,16 @@ typedef struct {
 static uint64_t digest_add(uint64_t digest, const void *data, size_t n_bytes)
 {
     const uint8_t *p = data;
-    for (size_t i = 0; i < n_bytes; i++) digest = (digest ^ p[i]) * UINT64_C(0x100000001b3);
+    for (size_t i = 0; i < n_bytes; i++)
+        digest = (digest ^ p[i]) * UINT64_C(0x100000001b3);
     return digest;
 }
 
 static int32_t best_token(const float *logits, uint32_t n_vocab)
 {
     uint32_t best = 0;
-    for (uint32_t v = 1; v < n_vocab; v++) best = logits[v] > logits[best] ? v : best;
+    for (uint32_t v = 1; v < n_vocab; v++)
+        best = logits[v] > logits[best] ? v : best;
     return (int32_t)best;
 }
 
@@ -105,7 +107,8 @@ static void options_of(const selftest *t, const combination *c, sl_engine_option
 }
 
 /* Sets the budget; below is true when the wanted one is under the minimum, which then takes its place. */
-static sl_status settle_budget(const selftest *t, const combination *c, sl_engine_options *opt, bool *below, sl_err *err)
+static sl_status settle_budget(const selftest *t, const combination *c, sl_engine_options *opt, bool *below,
+                               sl_err *err)
 {
     sl_plan plan;
     sl_status status = sl_engine_plan(t->o->model, opt, &plan, err);
@@ -118,8 +121,8 @@ static sl_status settle_budget(const selftest *t, const combination *c, sl_engin
 
 /* The minimum is what this process holds and what the model needs beyond that; between plan and open the process may
  * have grown by a few pages (a heap that doesn't shrink), so a refusal is planned again. */
-static sl_status run_settled(const selftest *t, const combination *c, sl_engine_options *opt, bool *below, uint64_t *digest,
-                             sl_err *err)
+static sl_status run_settled(const selftest *t, const combination *c, sl_engine_options *opt, bool *below,
+                             uint64_t *digest, sl_err *err)
 {
     sl_status status = SL_ERR_BUDGET;
     for (int i = 0; i < 3 && status == SL_ERR_BUDGET; i++) {
@@ -133,8 +136,8 @@ static sl_status run_settled(const selftest *t, const combination *c, sl_engine_
 
 static void describe(const combination *c, bool below, char buf[96])
 {
-    snprintf(buf, 96, "budget %s%s, io %s, threads %s, chunk %s, cpu %s", c->budget->name, below ? " (below minimum)" : "",
-             c->method->name, c->threads->name, c->chunk->name, c->level->name);
+    snprintf(buf, 96, "budget %s%s, io %s, threads %s, chunk %s, cpu %s", c->budget->name,
+             below ? " (below minimum)" : "", c->method->name, c->threads->name, c->chunk->name, c->level->name);
 }
 
 static void compare(selftest *t, const char *what, uint64_t digest)
@@ -228,15 +231,16 @@ static cli_exit read_headers(selftest *t)
     t->file_bytes = info.weight_bytes;
     t->n_vocab = info.n_vocab;
     /* fixed, spread over the vocabulary; 7919 is a prime */
-    for (uint32_t i = 0; i < N_PROMPT; i++) t->prompt[i] = (int32_t)((1 + UINT64_C(7919) * i * (i + 3)) % info.n_vocab);
+    for (uint32_t i = 0; i < N_PROMPT; i++)
+        t->prompt[i] = (int32_t)((1 + UINT64_C(7919) * i * (i + 3)) % info.n_vocab);
     return CLI_DONE;
 }
 
 static cli_exit conclude(const selftest *t)
 {
     if (t->n_differ) {
-        cli_error("selftest: %u of %u runs differ; the first is [%s], compared with [%s]", t->n_differ, t->n_run, t->differs,
-                  t->first);
+        cli_error("selftest: %u of %u runs differ; the first is [%s], compared with [%s]", t->n_differ, t->n_run,
+                  t->differs, t->first);
         return CLI_FAILED;
     }
     if (!t->n_run) {

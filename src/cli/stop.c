@@ -1,5 +1,5 @@
-/* See stop.h.  Works byte by byte on the text that is held back, which is always shorter than the longest stop text; with
- * a handful of short texts nothing cleverer is worth its lines. */
+/* See stop.h.  Works byte by byte on the text that is held back, which is always shorter than the longest stop text;
+ * with a handful of short texts nothing cleverer is worth its lines. */
 #include "cli/stop.h"
 
 #include <stdlib.h>
@@ -64,7 +64,8 @@ static bool may_begin(const cli_stop *s, const char *tail, size_t n)
 /* Gives out what cannot begin a stop text any more. */
 static void let_go(cli_stop *s)
 {
-    while (s->n_shown < s->n_buf && !may_begin(s, s->buf + s->n_shown, s->n_buf - s->n_shown)) s->n_shown++;
+    while (s->n_shown < s->n_buf && !may_begin(s, s->buf + s->n_shown, s->n_buf - s->n_shown))
+        s->n_shown++;
 }
 
 cli_stop_result cli_stop_add(cli_stop *s, const char *text, size_t n_bytes, const char **out, size_t *n_out)
@@ -76,8 +77,10 @@ cli_stop_result cli_stop_add(cli_stop *s, const char *text, size_t n_bytes, cons
     for (size_t i = 0; i < n_bytes && !n_match; i++) {
         s->buf[s->n_buf++] = text[i];
         n_match = complete_length(s, s->buf + s->n_shown, s->n_buf - s->n_shown);
-        if (n_match) s->n_shown = s->n_buf -= n_match;
-        else let_go(s);
+        if (n_match)
+            s->n_shown = s->n_buf -= n_match;
+        else
+            let_go(s);
     }
     *out = s->buf;
     *n_out = s->n_shown;

@@ -34,7 +34,8 @@ static cli_exit tokenize_one(const cli_options *o, sl_tokenizer *t, const char *
     if (o->json) {
         cli_json_put_ids(stdout, ids, n);
         putchar('\n');
-    } else print_pieces(t, ids, n);
+    } else
+        print_pieces(t, ids, n);
     free(ids);
     return CLI_DONE;
 }
@@ -100,7 +101,8 @@ cli_exit cli_detokenize(const cli_options *o)
     int32_t *ids = NULL;
     size_t n = 0;
     if (!o->tokens || !cli_parse_ids(o->tokens, &ids, &n)) {
-        cli_error("--tokens '%.60s': must be ids from 0 to 2147483647, with commas between", o->tokens ? o->tokens : "");
+        cli_error("--tokens '%.60s': must be ids from 0 to 2147483647, with commas between",
+                  o->tokens ? o->tokens : "");
         return CLI_USAGE;
     }
     cli_exit code = open_tokenizer(&t, o->model);

@@ -17,11 +17,13 @@ static bool is_digit(char c)
 static size_t decimal_length(const char *text)
 {
     size_t whole = 0, n, fraction = 0;
-    while (is_digit(text[whole])) whole++;
+    while (is_digit(text[whole]))
+        whole++;
     n = whole;
     if (text[n] == '.') {
         n++;
-        while (is_digit(text[n])) n++, fraction++;
+        while (is_digit(text[n]))
+            n++, fraction++;
     }
     return whole + fraction ? n : 0;
 }
@@ -46,7 +48,8 @@ bool cli_parse_double(const char *text, double *value)
     if (p[n] == 'e' || p[n] == 'E') {
         const char *digits = p + n + 1 + (p[n + 1] == '-' || p[n + 1] == '+');
         if (!is_digit(*digits)) return false;
-        while (is_digit(*digits)) digits++;
+        while (is_digit(*digits))
+            digits++;
         n = (size_t)(digits - p);
     }
     if (p[n]) return false;
@@ -83,12 +86,14 @@ bool cli_parse_size(const char *text, uint64_t *bytes)
 static bool parse_id(const char **p, int32_t *id)
 {
     char *end;
-    while (**p == ' ') ++*p;
+    while (**p == ' ')
+        ++*p;
     if (!is_digit(**p)) return false;
     errno = 0;
     unsigned long long v = strtoull(*p, &end, 10);
     if (errno || v > INT32_MAX) return false;
-    while (*end == ' ' || *end == '\n') end++;
+    while (*end == ' ' || *end == '\n')
+        end++;
     *p = end;
     *id = (int32_t)v;
     return true;
@@ -97,7 +102,8 @@ static bool parse_id(const char **p, int32_t *id)
 bool cli_parse_ids(const char *text, int32_t **ids, size_t *n)
 {
     size_t count = 1;
-    for (const char *p = text; *p; p++) count += *p == ',';
+    for (const char *p = text; *p; p++)
+        count += *p == ',';
     *ids = malloc(count * sizeof **ids);
     *n = 0;
     if (!*ids) return false;
@@ -117,8 +123,11 @@ const char *cli_size_text(uint64_t bytes, char buf[24])
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
     double v = (double)bytes / 1024;
     size_t u = 0;
-    while (v >= 1000 && u + 1 < sizeof units / sizeof *units) v /= 1024, u++;
-    if (bytes < 1024) snprintf(buf, 24, "%u B", (unsigned)bytes);
-    else snprintf(buf, 24, "%.*f %s", v < 100 ? 1 : 0, v, units[u]);
+    while (v >= 1000 && u + 1 < sizeof units / sizeof *units)
+        v /= 1024, u++;
+    if (bytes < 1024)
+        snprintf(buf, 24, "%u B", (unsigned)bytes);
+    else
+        snprintf(buf, 24, "%.*f %s", v < 100 ? 1 : 0, v, units[u]);
     return buf;
 }

@@ -245,7 +245,9 @@ static sl_status probe(const sl_parts *p, const sl_engine_options *opt, uint32_t
     out->drive_bytes_s = opt->drive_bytes_s;
     sl_status rc = SL_OK;
     if (out->drive_bytes_s <= 0) rc = sl_drive_probe(sl_store_file_path(p->store, 0), PROBE_S, &out->drive_bytes_s, err);
-    if (rc == SL_OK) rc = sl_memory_probe(n_thread, PROBE_S / 4, &out->memory_bytes_s, err);
+    /* the probe's buffer obeys the budget too: half of what the model itself may use */
+    uint64_t room = out->budget_bytes > out->base_bytes ? (out->budget_bytes - out->base_bytes) / 2 : 0;
+    if (rc == SL_OK && room > 1 << 20) rc = sl_memory_probe(n_thread, PROBE_S / 4, room, &out->memory_bytes_s, err);
     return rc;
 }
 

@@ -104,13 +104,13 @@ static double best_rate(sl_pool *pool, sweep *s, double seconds)
     return best;
 }
 
-sl_status sl_memory_probe(uint32_t n_threads, double seconds, double *bytes_s, sl_err *err)
+sl_status sl_memory_probe(uint32_t n_threads, double seconds, uint64_t max_bytes, double *bytes_s, sl_err *err)
 {
     const uint64_t most = (uint64_t)256 << 20; /* well above a core's share of any cache */
     sl_block block = {0};
     sl_pool *pool = NULL;
     sweep s = {0};
-    uint64_t bytes = sl_round_down(sl_min_u64(most, sl_mem_spare_bytes() / 4), 64);
+    uint64_t bytes = sl_round_down(sl_min_u64(sl_min_u64(most, max_bytes), sl_mem_spare_bytes() / 4), 64);
     if (bytes == 0) return sl_fail(err, SL_ERR_NOMEM, "memory probe: the machine has no memory to spare");
     sl_status rc = sl_pool_open(&pool, n_threads, err);
     if (rc == SL_OK) rc = sl_block_open(&block, NULL, SL_MEM_SCRATCH, bytes, SL_BLOCK_HUGE, "memory probe", err);

@@ -155,9 +155,11 @@ sl_match_result sl_regex_find(const sl_regex *re, sl_matcher *m, const char *tex
                               size_t *from, size_t *to)
 {
     if (!matcher_ready(m)) return SL_MATCH_NOMEM;
-    int rc = match(re, m, text, n_bytes, start);
-    if (rc < 0 && rc != PCRE2_ERROR_NOMATCH && rc != PCRE2_ERROR_NOMEMORY)
+    int rc = m->slice_bytes ? PCRE2_ERROR_MATCHLIMIT : match(re, m, text, n_bytes, start);
+    if (rc < 0 && rc != PCRE2_ERROR_NOMATCH && rc != PCRE2_ERROR_NOMEMORY) {
+        if (!m->slice_bytes) m->slice_bytes = FIRST_SLICE_BYTES;
         rc = match_slices(re, m, text, n_bytes, start);
+    }
     if (rc == PCRE2_ERROR_NOMEMORY) return SL_MATCH_NOMEM;
     if (rc < 0) return SL_MATCH_NONE;
     const size_t *at = pcre2_get_ovector_pointer(m->data);

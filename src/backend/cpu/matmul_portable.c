@@ -40,10 +40,10 @@ ALWAYS void decode_32(sl_type type, const uint8_t *p, block *out)
         for (uint32_t i = 0; i < 32; i++)
             out->code[i] |= (int8_t)((high >> i & 1) << 4);
     }
-    int8_t offset = sl_mm_offset_log2(type) < 0 ? 0 : (int8_t)(1 << sl_mm_offset_log2(type));
-    if (offset)
-        for (uint32_t i = 0; i < 32; i++)
-            out->code[i] = (int8_t)(out->code[i] - offset);
+    int offset = sl_mm_offset_log2(type);
+    if (offset < 0) return;
+    for (uint32_t i = 0; i < 32; i++)
+        out->code[i] = (int8_t)(out->code[i] - (1 << offset));
 }
 
 static void decode_q6_k(const uint8_t *p, block *out)

@@ -406,7 +406,7 @@ ALWAYS uint32_t piece_block_bytes(sl_type type, uint32_t r)
 {
     if (type == SL_Q6_K) return (64 + 16 + 8 + 1) * 4 * r;
     if (sl_mm_is_k(type)) return (64 + 8 + 4 + 2) * 4 * r;
-    return (sl_mm_has_min(type) ? 10 : 9) * 4 * r;
+    return (sl_mm_has_min(type) ? 10u : 9u) * 4 * r;
 }
 
 /* v[i] holds four units of row i and four of row i + 4; unit[k] gets unit k of all rows. */
