@@ -195,16 +195,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     sl_tokenizer *t = NULL;
     sl_store *s = NULL;
     sl_err err = {0};
+    sl_status rc;
     const char *text = (const char *)data + 1;
     if (size == 0) return 0;
     switch (*data) {
     case 'G':
         if (sl_gguf_parse_memory(&s, "fuzz", data, size, NULL) != SL_OK) return 0;
-        check_built(sl_tokenizer_build(&t, s, 0, NULL, &err), t, &err, data, size);
+        rc = sl_tokenizer_build(&t, s, 0, NULL, &err);
+        check_built(rc, t, &err, data, size);
         sl_store_close(s);
         break;
     case '{':
-        check_built(sl_tokenizer_parse_json(&t, "fuzz", (const char *)data, size, &err), t, &err, data, size);
+        rc = sl_tokenizer_parse_json(&t, "fuzz", (const char *)data, size, &err);
+        check_built(rc, t, &err, data, size);
         break;
     case 'B':
         comes_back(byte_level(), text, size - 1);

@@ -212,7 +212,7 @@ static void every_matrix_type_agrees(void **state)
 
 /* ---- the law of quantised products, written once more without the library ---- */
 
-/* A row unpacked: integer codes with their offset taken off, and per group of 16 or 32 codes a scale and a minimum. */
+/* A block unpacked: integer codes with their offset taken off; K: a scale and a minimum per group of codes. */
 typedef struct {
     int code[256], scale[16], min[16];
     uint32_t group; /* codes per scale and min */
@@ -271,7 +271,7 @@ static block unpack_q6k(const uint8_t *p)
 
 static block unpack(const sl_type_info *t, const uint8_t *p)
 {
-    block b = {.group = 32, .scale = {1}, .min = {1}, .d = half_at(p)};
+    block b = {.d = half_at(p)};
     uint32_t high = 0;
     switch (t->id) {
     case SL_Q4_0:
@@ -304,22 +304,45 @@ static block unpack(const sl_type_info *t, const uint8_t *p)
     return b;
 }
 
-static float law_block(const sl_type_info *t, const block *b, const float *x, float acc)
+/* Activations [n] quantised with one scale, which is returned. */
+static float law_quantise(const float *x, int n, int *q)
 {
-    int n = (int)t->block, isum = 0, msum = 0, q[256];
     float max = 0;
     for (int i = 0; i < n; i++)
         max = fabsf(x[i]) > max ? fabsf(x[i]) : max;
     float d = max / 127.0f;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         q[i] = d > 0 ? (int)rintf(x[i] * (1.0f / d)) : 0;
+    return d;
+}
+
+/* Types in blocks of 32: a scale for each half of the activations. */
+static float law_block_32(const sl_type_info *t, const block *b, const float *x, float acc)
+{
+    float s = 0;
+    for (int h = 0; h < 2; h++) {
+        int q[16], isum = 0, qsum = 0;
+        float d = law_quantise(x + 16 * h, 16, q);
+        for (int i = 0; i < 16; i++) {
+            isum += b->code[16 * h + i] * q[i];
+            qsum += q[i];
+        }
+        acc = fmaf(b->d * d, (float)isum, acc);
+        s = h ? fmaf(d, (float)qsum, s) : d * (float)qsum;
+    }
+    return t->id == SL_Q4_1 || t->id == SL_Q5_1 ? fmaf(b->m, s, acc) : acc;
+}
+
+static float law_block_256(const sl_type_info *t, const block *b, const float *x, float acc)
+{
+    int q[256], isum = 0, msum = 0;
+    float d = law_quantise(x, 256, q);
+    for (int i = 0; i < 256; i++) {
         isum += b->scale[i / (int)b->group] * b->code[i] * q[i];
         msum += b->min[i / (int)b->group] * q[i];
     }
     acc = fmaf(b->d * d, (float)isum, acc);
-    if (t->id == SL_Q4_1 || t->id == SL_Q5_1) acc = fmaf(b->m, d * (float)msum, acc);
-    if (t->id == SL_Q4_K || t->id == SL_Q5_K) acc = fmaf(-(b->m * d), (float)msum, acc);
-    return acc;
+    return t->id == SL_Q6_K ? acc : fmaf(-(b->m * d), (float)msum, acc);
 }
 
 static float law_float_row(const float *w, const float *x, uint32_t n)
@@ -346,7 +369,7 @@ static float law_row(const sl_type_info *t, const uint8_t *row, const float *x, 
     float acc = 0;
     for (uint32_t i = 0; i < n; i += t->block, row += t->block_bytes) {
         block b = unpack(t, row);
-        acc = law_block(t, &b, x + i, acc);
+        acc = t->block == 256 ? law_block_256(t, &b, x + i, acc) : law_block_32(t, &b, x + i, acc);
     }
     return acc;
 }

@@ -338,7 +338,9 @@ static size_t naive_scores(const vocab *v, const char *s, int *out)
                 }
         }
         if (best == SIZE_MAX) break;
-        strcat(part[best], part[best + 1]);
+        char joined[128];
+        snprintf(joined, sizeof joined, "%s%s", part[best], part[best + 1]);
+        memcpy(part[best], joined, sizeof part[0]);
         memmove(part[best + 1], part[best + 2], (n - best - 2) * sizeof part[0]);
         n--;
     }

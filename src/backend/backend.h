@@ -81,9 +81,9 @@ void sl_rope_apply(sl_backend *b, float *x, size_t ld_x, uint32_t n_head, uint32
 
 /* ---- KV cache ----
  * One row per position; row = n_head_kv * head_dim elements as float32, float16 (rounded to nearest even), or blocks of
- * 32 {f16 d; i8 q[32]} by the rule of Q8_0 activations with d rounded to f16 before q is made (and q kept in
- * [-127, 127]).  A block with a NaN, an infinity or more than f16 reaches gets a d that is not finite and q = 0: it reads
- * back as NaN, so that the fault is seen. */
+ * 32 {f16 d; i8 q[32]}: d = max|x| / 127 rounded to f16, q = rint(x * (1/d)) kept in [-127, 127], d = 0 gives q = 0.
+ * A block with a NaN, an infinity or more than f16 reaches gets a d that is not finite and q = 0: it reads back as NaN,
+ * so that the fault is seen. */
 uint64_t sl_kv_row_bytes(sl_kv_type type, uint32_t n); /* n a multiple of 32 for Q8; type is not AUTO */
 /* Stores n_tok rows of n floats at dst. */
 void sl_kv_store(sl_backend *b, sl_kv_type type, void *dst, const float *src, size_t ld_src, uint32_t n, uint32_t n_tok);

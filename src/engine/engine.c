@@ -130,6 +130,7 @@ sl_status sl_engine_open_wrapped(sl_engine **out, const char *model, const sl_en
     if ((rc = sl_parts_open(&e->parts, model, opt, err)) != SL_OK) goto fail;
     if ((rc = check_kv(&e->parts, opt, err)) != SL_OK) goto fail;
     if ((rc = open_io(e, err)) != SL_OK) goto fail;
+    e->io->cancel = opt->cancel;
     if (wrap && (rc = wrap(user, &e->io, err)) != SL_OK) goto fail;
     if ((rc = sl_budget_split(&e->parts, opt, e->io->align, e->io->ops->view != NULL, &e->plan, err)) != SL_OK) goto fail;
     if (!e->plan.fits) {
@@ -138,6 +139,7 @@ sl_status sl_engine_open_wrapped(sl_engine **out, const char *model, const sl_en
     }
     sl_ledger_init(&e->ledger, e->plan.budget_bytes);
     if ((rc = open_rest(e, err)) != SL_OK) goto fail;
+    e->io->cancel = NULL;
     e->load_bytes_read = __atomic_load_n(&e->io->bytes_read, __ATOMIC_RELAXED);
     e->load_s = sl_now_s() - start;
     *out = e;

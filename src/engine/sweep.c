@@ -79,11 +79,13 @@ sl_status sl_sweep(sl_session *s, const int32_t *tokens, uint32_t n, uint32_t po
     e->fwd.pos = pos;
     e->fwd.cancel = &s->cancel;
     e->fwd.canceled = false;
+    e->io->cancel = &s->cancel;
     uint32_t n_unit = e->parts.n_exec + (n_row ? e->parts.model->n_head_block : 0);
     sl_status rc = sl_residency_begin(e->res, e->sequence, n_unit, again, err);
     if (rc != SL_OK) return rc;
     rc = run_units(s, tokens, n_row, logits, err);
     sl_residency_end(e->res);
+    e->io->cancel = NULL; /* what is read ahead now belongs to no request */
     if (rc != SL_OK) e->failed++;
     return rc;
 }

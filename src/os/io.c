@@ -218,6 +218,7 @@ sl_status sl_io_finish(const sl_io_base *b, sl_io_req *r, sl_err *err)
     const char *path = b->files[r->file].path;
     __atomic_store_n(&r->state, SL_REQ_IDLE, __ATOMIC_RELAXED);
     if (r->os_errno == 0) return SL_OK;
+    if (r->os_errno == ECANCELED) return sl_fail(err, SL_ERR_CANCELED, "canceled");
     if (r->os_errno < 0)
         return sl_fail(err, SL_ERR_IO,
                        "%s: read of %zu bytes at offset %" PRIu64
@@ -317,6 +318,14 @@ void sl_io_publish(sl_io_base *b, sl_io_req *r)
 {
     __atomic_fetch_add(&b->io.reads, 1, __ATOMIC_RELAXED);
     __atomic_store_n(&r->state, SL_REQ_DONE, __ATOMIC_RELEASE);
+}
+
+void sl_io_cancel_if_asked(sl_io_base *b, sl_io_queue *q, sl_io_req *r)
+{
+    if (!b->io.cancel || !*b->io.cancel || sl_io_is_done(r)) return;
+    if (!r->os_errno) r->os_errno = ECANCELED;
+    sl_io_unlink(q, r);
+    if (r->n_pending == 0) sl_io_publish(b, r);
 }
 
 void sl_io_read_plain(sl_io_base *b, sl_io_req *r)

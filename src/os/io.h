@@ -45,6 +45,9 @@ struct sl_io {
     uint32_t align;     /* of offset, dst and bytes; 1 when it does not matter */
     size_t piece_bytes; /* a larger request is cut into pieces of this size */
     uint32_t depth;
+    /* Owned by the caller, may be NULL: once true, wait() gives a request up after the pieces of it that are under way,
+     * and ends with CANCELED. */
+    const volatile bool *cancel;
     uint64_t bytes_read, reads; /* bytes that arrived, requests that ended (__atomic); views count in neither */
     uint64_t n_need, n_drop;    /* madvise calls */
 };

@@ -70,6 +70,9 @@ bool sl_io_took(const sl_io_base *b, sl_io_piece *p, ssize_t n);
 /* Enters a finished piece in its request; true when that was the last one, and the caller publishes DONE. */
 bool sl_io_piece_done(sl_io_base *b, const sl_io_piece *p);
 void sl_io_publish(sl_io_base *b, sl_io_req *r);
+/* When the caller has asked for it (io.cancel): nothing more of r is cut, and r is done now if nothing of it is under
+ * way.  The queue's lock is held, where there is one. */
+void sl_io_cancel_if_asked(sl_io_base *b, sl_io_queue *q, sl_io_req *r);
 /* The whole request by pread, now: for methods without lanes. */
 void sl_io_read_plain(sl_io_base *b, sl_io_req *r);
 

@@ -20,7 +20,7 @@ typedef struct {
 
     pthread_mutex_t lock; /* the only lock; guards what follows and the private fields of requests that are under way */
     pthread_cond_t work;  /* the queue got longer, or stop */
-    pthread_cond_t done;  /* a request became done */
+    pthread_cond_t done;  /* a piece, and so perhaps a request, became done */
     sl_io_queue queue;
     bool stop;
 } lanes_io;
@@ -57,10 +57,11 @@ static void *lane_main(void *arg)
         pthread_mutex_unlock(&l->lock);
         read_piece(l, &p);
         pthread_mutex_lock(&l->lock);
-        if (!sl_io_piece_done(&l->base, &p)) continue;
-        sl_io_unlink(&l->queue, p.req);
-        sl_io_publish(&l->base, p.req);
-        pthread_cond_broadcast(&l->done);
+        if (sl_io_piece_done(&l->base, &p)) {
+            sl_io_unlink(&l->queue, p.req);
+            sl_io_publish(&l->base, p.req);
+        }
+        pthread_cond_broadcast(&l->done); /* after every piece: a waiter may have been told to give up */
     }
     pthread_mutex_unlock(&l->lock);
     return NULL;
@@ -89,8 +90,10 @@ static sl_status lanes_wait(sl_io *io, sl_io_req *req, sl_err *err)
     lanes_io *l = (lanes_io *)io;
     if (!sl_io_is_done(req)) {
         pthread_mutex_lock(&l->lock);
-        while (!sl_io_is_done(req))
-            pthread_cond_wait(&l->done, &l->lock);
+        while (!sl_io_is_done(req)) {
+            sl_io_cancel_if_asked(&l->base, &l->queue, req);
+            if (!sl_io_is_done(req)) pthread_cond_wait(&l->done, &l->lock);
+        }
         pthread_mutex_unlock(&l->lock);
     }
     return sl_io_finish(&l->base, req, err);

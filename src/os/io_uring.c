@@ -149,8 +149,10 @@ static sl_status uring_submit(sl_io *io, sl_io_req *const *reqs, size_t n, sl_er
 static sl_status uring_wait(sl_io *io, sl_io_req *req, sl_err *err)
 {
     uring_io *u = (uring_io *)io;
-    while (!sl_io_is_done(req))
-        drive(u, 1);
+    while (!sl_io_is_done(req)) {
+        sl_io_cancel_if_asked(&u->base, &u->queue, req);
+        if (!sl_io_is_done(req)) drive(u, 1);
+    }
     if (u->n_entered) drive(u, 0); /* what take_completions made room for starts now, not at the next call */
     return sl_io_finish(&u->base, req, err);
 }

@@ -36,8 +36,10 @@ is_json "and says so in JSON" "$work/plan" "not d['fits'] and d['message'] and d
 check "and in one error line" test "$(grep -c '^error: .*KV' "$err")" -eq 1
 if has_python; then
     least=$(json_value "$work/plan" 'd["minimum_bytes"]')
-    runs "the smallest budget it names fits" "$SLUICE" plan "$llama" --drive 500 --memory "$least"
-    runs "and runs" "$SLUICE" run "$llama" -p "fox" -n 4 --memory "$least"
+    ctx=$(json_value "$work/plan" 'd["ctx_tok"]')
+    runs "the smallest budget it names fits" "$SLUICE" plan "$llama" --drive 500 --memory "$least" --ctx "$ctx"
+    runs "and runs" "$SLUICE" run "$llama" -p "fox" -n 4 --memory "$least" --ctx "$ctx"
+    runs "with any context of its own choice too" "$SLUICE" run "$llama" -p "fox" -n 4 --memory "$least"
     run "$SLUICE" plan "$llama" --drive 500 --memory 32M --ctx 16000000 --json
     cp "$out" "$work/plan"
     check "a context that is too large exits 3" test "$status" -eq 3
