@@ -893,6 +893,7 @@ int main(void)
         WITH_FILES(advice_rounds_need_outward_and_drop_inward),
         WITH_FILES(empty_files_can_be_opened),
         WITH_FILES(faults_come_when_they_were_ordered),
+        WITH_FILES(a_canceled_wait_ends_early_and_spoils_nothing),
         WITH_FILES(a_real_read_error_is_reported),
         WITH_FILES(interrupted_and_short_reads_go_on),
         WITH_FILES(a_read_that_never_comes_through_fails),
