@@ -109,7 +109,7 @@ tsan: deps
 
 # Fuzzes every parser of outside bytes for FUZZ_SECONDS each, starting from its corpus (needs clang).
 fuzz:
-	@$(MAKE) --no-print-directory -j$(JOBS) BUILD=build-fuzz CC=clang OPT="-O1 -g" \
+	@$(MAKE) --no-print-directory -j$(JOBS) BUILD=build-fuzz CC=clang OPT="-O1 -g" ROOMS="base os quant store text" \
 	    SAN="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all" build-fuzz/libsluice.a
 	@for f in $(FUZZ_SRC:fuzz/fuzz_%.c=%); do echo "== $$f"; mkdir -p build-fuzz/found/$$f && \
 	    clang $(INCLUDES) -O1 -g $(FLAGS) -Wno-missing-prototypes -fsanitize=fuzzer,address,undefined \

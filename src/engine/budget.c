@@ -117,13 +117,16 @@ static uint64_t left(uint64_t budget, uint64_t used)
     return budget > used ? budget - used : 0;
 }
 
-/* The context when none was asked for: all of the usual size if the model then still fits whole, else what a quarter of
- * the room holds. */
-static uint32_t choose_ctx(const split *s, uint64_t budget, uint64_t weights, uint64_t per_tok)
+/* The context when none was asked for: all of the usual size if the model then still fits whole (full), else what a
+ * quarter of the room holds, but never more than leaves what streaming needs at least. */
+static uint32_t choose_ctx(const split *s, uint64_t budget, uint64_t full, uint64_t least, uint64_t per_tok)
 {
     uint64_t want = sl_min_u64(CTX_DEFAULT, s->p->model->c.ctx_train_tok), room = left(budget, s->fixed);
-    if (room > weights && per_tok * want <= room - weights) return (uint32_t)want;
-    uint64_t ctx = sl_round_down(room / 4 / per_tok, CTX_STEP);
+    if (room > full && per_tok * want <= room - full) return (uint32_t)want;
+    /* areas are whole pages, so a step of tokens may cost a page more in each */
+    uint64_t pages_of_areas = 4096ull * 2 * s->p->n_exec;
+    uint64_t most = left(room, least + pages_of_areas);
+    uint64_t ctx = sl_round_down(sl_min_u64(room / 4, most) / per_tok, CTX_STEP);
     return (uint32_t)sl_min_u64(want, sl_max_u64(ctx, min_ctx(s->p)));
 }
 
@@ -176,8 +179,9 @@ sl_status sl_budget_split(const sl_parts *p, const sl_engine_options *opt, uint3
 
     sl_status rc = residency(&s, CHUNK_TIGHT, 0, &r, err);
     if (rc != SL_OK) return rc;
-    uint64_t full = r.full_bytes + scratch_bytes(p, opt, CHUNK_TIGHT);
-    out->ctx_tok = opt->ctx_tok ? opt->ctx_tok : choose_ctx(&s, budget, full, out->kv_bytes_per_tok);
+    uint64_t tight = scratch_bytes(p, opt, CHUNK_TIGHT);
+    out->ctx_tok = opt->ctx_tok ? opt->ctx_tok
+                                : choose_ctx(&s, budget, r.full_bytes + tight, r.minimum_bytes + tight, out->kv_bytes_per_tok);
     out->kv_bytes = sl_kv_bytes_for(p, kv, out->ctx_tok);
     uint64_t room = left(budget, s.fixed + out->kv_bytes);
     uint32_t chunk = opt->prefill_chunk_tok ? opt->prefill_chunk_tok : choose_chunk(&s, room, out->ctx_tok);

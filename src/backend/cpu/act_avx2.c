@@ -17,23 +17,17 @@
 
 /* ---- eight lanes ---- */
 
-typedef enum { MAX, ADD } operation;
-
-ALWAYS __m256i combine(operation op, __m256i a, __m256i b)
-{
-    return op == MAX ? _mm256_max_epu32(a, b) : _mm256_add_epi32(a, b);
-}
-
-/* Lane i of the result is v[i] combined into one value. */
-ALWAYS __m256i crosswise(operation op, const __m256i v[8])
+/* Lane i of the result is the largest of v[i], unsigned. */
+ALWAYS __m256i max_crosswise(const __m256i v[8])
 {
     __m256i h[4], a, b;
     UNROLL
     for (int i = 0; i < 4; i++)
-        h[i] = combine(op, _mm256_blend_epi32(v[i], v[i + 4], 0xf0), _mm256_permute2x128_si256(v[i], v[i + 4], 0x21));
-    a = combine(op, _mm256_unpacklo_epi32(h[0], h[1]), _mm256_unpackhi_epi32(h[0], h[1]));
-    b = combine(op, _mm256_unpacklo_epi32(h[2], h[3]), _mm256_unpackhi_epi32(h[2], h[3]));
-    return combine(op, _mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+        h[i] =
+            _mm256_max_epu32(_mm256_blend_epi32(v[i], v[i + 4], 0xf0), _mm256_permute2x128_si256(v[i], v[i + 4], 0x21));
+    a = _mm256_max_epu32(_mm256_unpacklo_epi32(h[0], h[1]), _mm256_unpackhi_epi32(h[0], h[1]));
+    b = _mm256_max_epu32(_mm256_unpacklo_epi32(h[2], h[3]), _mm256_unpackhi_epi32(h[2], h[3]));
+    return _mm256_max_epu32(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
 }
 
 /* The largest |x| of n (a multiple of 16), as bits, in one of eight places. */
@@ -62,7 +56,7 @@ ALWAYS scales scales_of(const float *const x[8], uint32_t at, uint32_t n)
     UNROLL
     for (int i = 0; i < 8; i++)
         v[i] = top_of(x[i] + at, n);
-    top = crosswise(MAX, v);
+    top = max_crosswise(v);
     s.d = _mm256_div_ps(_mm256_castsi256_ps(top), _mm256_set1_ps(127));
     __m256i finite = _mm256_cmpgt_epi32(_mm256_set1_epi32(0x7f800000), top);
     __m256 usable = _mm256_cmp_ps(s.d, _mm256_set1_ps(0x1p-128f), _CMP_GT_OQ);

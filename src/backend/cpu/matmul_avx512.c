@@ -44,8 +44,8 @@ ALWAYS void block_32(sl_type type, int T, const uint8_t *w, const sl_qrows *x, _
         __m512i isum[8];
         UNROLL
         for (int t = 0; t < T; t++)
-            isum[t] = offset < 0 ? _mm512_setzero_si512()
-                                 : _mm512_set1_epi32(-x->sum[h * SL_ACT_WIDTH + t] * (1 << offset));
+            isum[t] =
+                offset < 0 ? _mm512_setzero_si512() : _mm512_set1_epi32(-x->sum[h * SL_ACT_WIDTH + t] * (1 << offset));
         add_units(T, 4, w + h * 4 * R * 4, x->q + h * 4 * SL_ACT_WIDTH * 4, isum);
         UNROLL
         for (int t = 0; t < T; t++)

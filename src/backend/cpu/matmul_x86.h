@@ -23,7 +23,9 @@ enum { CODE_OFFSET_Q8 = -1 };
 #endif
 
 #define ALWAYS static inline __attribute__((always_inline))
-#if defined(__clang__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define UNROLL /* or the checks of every copy would take half a minute to compile */
+#elif defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define UNROLL _Pragma("GCC unroll 8")
@@ -276,7 +278,8 @@ ALWAYS void sums_of_halves(const __m256i s[8], __m256i half[2])
     half[1] = _mm256_permute2x128_si256(rows[0], rows[1], 0x31);
 }
 
-/* Four-bit codes of two rows at a time: their low nibbles are the first half of a block, their high nibbles the second. */
+/* Four-bit codes of two rows at a time: their low nibbles are the first half of a block, their high nibbles the second.
+ */
 ALWAYS void dots_4bit(const uint8_t *const *row, size_t at, const int8_t *q, __m256i half[2])
 {
     const __m256i low = _mm256_set1_epi8(15);
@@ -292,7 +295,8 @@ ALWAYS void dots_4bit(const uint8_t *const *row, size_t at, const int8_t *q, __m
     half[1] = sums_of_pairs(second);
 }
 
-/* isum of both halves of the blocks at `at` in eight rows, the offset taken off; q and sum_q [2] are the activations. */
+/* isum of both halves of the blocks at `at` in eight rows, the offset taken off; q and sum_q [2] are the activations.
+ */
 ALWAYS void dots_32(sl_type type, const uint8_t *const *row, size_t at, const int8_t *q, const int32_t *sum_q,
                     __m256i half[2])
 {
