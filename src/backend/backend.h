@@ -45,7 +45,7 @@ bool sl_backend_supports(const sl_backend *b, const sl_type_info *type);
  *
  * shapes  x [n_tok][n_in] with stride ld_x; y [n_tok][n_out] with stride ld_y
  * law     Q8_0 Q4_0 Q5_0: x is quantised per 16 elements: d = max|x| / 127 (float32), q = rint(x * (1/d)) half to even,
- *         d = 0 gives q = 0.  Per row: acc = 0; for each block of 32 in order, for each half h of it
+ *         d <= 2^-128 or not finite gives q = 0.  Per row: acc = 0; for each block of 32 in order, for each half h of it
  *         acc = fmaf(dw * d_h, (float)isum_h, acc), isum_h = exact integer sum of (code - offset) * q over the half.
  *         Q4_1 Q5_1: as above with plain codes, then after the block's halves acc = fmaf(m, s, acc),
  *         s = fmaf(d_1, (float)sum_1(q), d_0 * (float)sum_0(q)).  (One scale for 32 would do with an operation less, but
