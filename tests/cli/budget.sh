@@ -1,7 +1,7 @@
 # One number bounds everything: `sluice run` writes 512 tokens inside a memory cgroup whose limit is --memory, without swap.
 # The kernel's count includes page cache, page tables and the kernel's own buffers, and past the limit it kills.
 . tests/cli/lib.sh
-n_token=512 ctx=1024
+n_token=512 ctx=520
 
 # --- a cgroup of our own, v1 or v2 ---
 v1=/sys/fs/cgroup/memory v2=/sys/fs/cgroup
@@ -24,14 +24,16 @@ set_limit() {
 peak() { cat "$group/memory.max_usage_in_bytes" 2>/dev/null || cat "$group/memory.peak" 2>/dev/null || echo 0; }
 kills() { awk '$1 == "oom_kill" { print $2 }' "$group/memory.oom_control" "$group/memory.events" 2>/dev/null | head -1; }
 
-# budget NAME BYTES
+# budget NAME BYTES [FLAG ...]
 budget() {
     local name=$1 bytes=$2
+    shift 2
     remove_group
     mkdir "$group" && set_limit "$bytes" || { not_ok "$name" "the limit of $bytes could not be set"; return; }
     (
         echo "$BASHPID" >"$group/cgroup.procs" || exit 125
-        exec "$SLUICE" run "$smollm2" -p "Once upon a time" -n $n_token --ctx $ctx --ignore-eos --memory "$bytes" --stats-json "$work/stats"
+        exec "$SLUICE" run "$smollm2" -p "Once upon a time" -n $n_token --ctx $ctx --ignore-eos --memory "$bytes" \
+            --stats-json "$work/stats" "$@"
     ) >"$out" 2>"$err" </dev/null
     status=$?
     local most killed
@@ -50,15 +52,18 @@ elif ! has_python; then skip "a real memory limit" "no python3"
 else
     trap 'remove_group; rm -rf "$work"' EXIT
     size=$(stat -c %s "$smollm2")
-    run "$SLUICE" plan "$smollm2" --ctx $ctx --drive 500 --memory 1M --json
-    least=$(json_value "$out" 'd["minimum_bytes"]')
-    budget "the smallest budget" "$least"
-    for percent in 25 50; do
-        bytes=$((size / 100 * percent))
-        [ "$bytes" -ge "$least" ] || { skip "$percent % of the file" "below the smallest budget of $least"; continue; }
-        budget "$percent % of the file" "$bytes"
-    done
-    budget "the file and as much as a large prompt chunk takes" $((size + size / 2 + least))
+    # least FLAG ...: the smallest budget that plan names
+    least() {
+        run "$SLUICE" plan "$smollm2" --ctx $ctx --drive 500 --memory 1M --json "$@"
+        json_value "$out" 'd["minimum_bytes"]'
+    }
+    small=$(least)
+    budget "the smallest budget" "$small"
+    # a quarter of the file holds the context only with an 8-bit cache
+    budget "the smallest budget with an 8-bit cache" "$(least --kv q8)" --kv q8
+    budget "25 % of the file" $((size / 4)) --kv q8
+    budget "50 % of the file" $((size / 2))
+    budget "the file and as much as a large prompt chunk takes" $((size + size / 2 + small))
     is_json "then nothing is read after loading" "$work/stats" 'd["bytes_read"] == d["load_bytes_read"]'
 fi
 finish
