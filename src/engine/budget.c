@@ -20,6 +20,8 @@
 #define MARGIN_FIXED  (3u << 19)  /* 1.5 MiB: code pages, stacks, io rings, allocator slack; measured 0.9 */
 #define MARGIN_PART   256u        /* and this part of the budget: page tables are 1/512 of what they map */
 #define BASE_STEP     (1u << 18)
+#define BASE_FLOOR    (11u << 19) /* 5.5 MiB, margin included: above what fresh processes were seen to vary between (4.5 to
+                                     5.4), so that a budget that a plan named works in the run after it */
 
 /* Blocks are mapped, and entered in the ledger, in whole pages. */
 static uint64_t pages(uint64_t bytes)
@@ -171,7 +173,7 @@ sl_status sl_budget_split(const sl_parts *p, const sl_engine_options *opt, uint3
     sl_kv_type kv = sl_kv_type_for(opt);
     *out = (sl_plan){.budget_bytes = opt->memory_bytes ? opt->memory_bytes : sl_machine_spare_bytes()};
     uint64_t budget = out->budget_bytes;
-    out->base_bytes = sl_round_up(p->base_bytes, BASE_STEP) + MARGIN_FIXED + budget / MARGIN_PART;
+    out->base_bytes = sl_max_u64(sl_round_up(p->base_bytes, BASE_STEP) + MARGIN_FIXED, BASE_FLOOR) + budget / MARGIN_PART;
     out->tokenizer_bytes = p->tok ? sl_tokenizer_bytes(p->tok) : 0;
     out->always_bytes = pages(p->model->always_bytes);
     out->kv_bytes_per_tok = sl_kv_row_bytes(kv, (uint32_t)sl_model_kv_row_elems(p->model)) * 2 * p->n_exec;

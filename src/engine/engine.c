@@ -245,6 +245,7 @@ static void forecast(sl_plan *out, const sl_parts *p, uint32_t n_thread)
 static sl_status probe(const sl_parts *p, const sl_engine_options *opt, uint32_t n_thread, sl_plan *out, sl_err *err)
 {
     out->drive_bytes_s = opt->drive_bytes_s;
+    if (opt->no_probe) return SL_OK;
     sl_status rc = SL_OK;
     if (out->drive_bytes_s <= 0) rc = sl_drive_probe(sl_store_file_path(p->store, 0), PROBE_S, &out->drive_bytes_s, err);
     /* the probe's buffer obeys the budget too: half of what the model itself may use */

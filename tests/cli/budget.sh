@@ -51,7 +51,7 @@ elif [ ! -f "$smollm2" ]; then skip "a real memory limit" "$smollm2 is not there
 elif ! has_python; then skip "a real memory limit" "no python3"
 else
     trap 'remove_group; rm -rf "$work"' EXIT
-    size=$(stat -c %s "$smollm2")
+    size=$(stat -L -c %s "$smollm2")
     # least FLAG ...: the smallest budget that plan names
     least() {
         run "$SLUICE" plan "$smollm2" --ctx $ctx --drive 500 --memory 1M --json "$@"
