@@ -5,7 +5,6 @@
 
 static const char *const kind_names[SL_MEM_KINDS] = {
     [SL_MEM_BASE] = "program",
-    [SL_MEM_HEADER] = "headers",
     [SL_MEM_TOKENIZER] = "tokenizer",
     [SL_MEM_ALWAYS] = "small weights",
     [SL_MEM_RESIDENT] = "resident weights",

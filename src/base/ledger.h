@@ -6,8 +6,7 @@
 #include "base/base.h"
 
 typedef enum {
-    SL_MEM_BASE,      /* program, libraries, stacks, small objects: an estimate entered once */
-    SL_MEM_HEADER,    /* tensor directory and metadata */
+    SL_MEM_BASE,      /* program, libraries, stacks, tensor directory, small objects: an estimate entered once */
     SL_MEM_TOKENIZER,
     SL_MEM_ALWAYS,    /* norms, biases, rope tables */
     SL_MEM_RESIDENT,  /* pinned weights */

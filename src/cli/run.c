@@ -51,7 +51,8 @@ static cli_exit encode_prompt(run *r)
     return code == CLI_DONE ? check_prompt(r) : code;
 }
 
-/* Settles the context.  Without --ctx it is what this run needs, if the default would hold that much. */
+/* Settles the context.  Without --ctx it is what this run needs, if the budget can hold that much at all; else the
+ * default. */
 static cli_exit settle_context(run *r)
 {
     sl_engine_options opt = r->o->engine;
@@ -64,13 +65,14 @@ static cli_exit settle_context(run *r)
         err.code = SL_ERR_BUDGET;
         return cli_fail(&err);
     }
-    if (r->n_prompt > plan.ctx_tok) {
-        cli_error("the prompt has %zu tokens, the context holds %u%s", r->n_prompt, plan.ctx_tok,
+    uint64_t need = r->n_prompt + (uint64_t)r->o->n_predict;
+    uint64_t most = plan.ctx_max_tok > plan.ctx_tok ? plan.ctx_max_tok : plan.ctx_tok;
+    r->ctx_tok = !opt.ctx_tok && need <= most ? (uint32_t)need : plan.ctx_tok;
+    if (r->n_prompt > r->ctx_tok) {
+        cli_error("the prompt has %zu tokens, the context holds %u%s", r->n_prompt, r->ctx_tok,
                   opt.ctx_tok ? " (--ctx)" : "; --ctx sets a larger one");
         return CLI_FAILED;
     }
-    uint64_t need = r->n_prompt + (uint64_t)r->o->n_predict;
-    r->ctx_tok = !opt.ctx_tok && need < plan.ctx_tok ? (uint32_t)need : plan.ctx_tok;
     return CLI_DONE;
 }
 

@@ -103,7 +103,7 @@ static sl_status open_rest(sl_engine *e, sl_err *err)
     sl_backend_options b;
     sl_backend_options_for(&e->parts, &e->opt, e->plan.prefill_chunk_tok, &b);
     if ((rc = enter_fixed(e, err)) != SL_OK) return rc;
-    if ((rc = sl_model_load_always(e->parts.model, e->parts.store, e->io, &e->ledger, err)) != SL_OK) return rc;
+    if ((rc = sl_model_load_always(e->parts.model, e->io, &e->ledger, err)) != SL_OK) return rc;
     if ((rc = sl_backend_open(&e->be, &b, &e->ledger, err)) != SL_OK) return rc;
     if ((rc = open_scratch(e, err)) != SL_OK) return rc;
     if ((rc = open_sequence(e, err)) != SL_OK) return rc;

@@ -18,7 +18,7 @@ static sl_status open_kv(sl_session *s, sl_err *err)
     s->ctx_tok = e->plan.ctx_tok;
     s->row_bytes = sl_kv_row_bytes(e->kv_type, (uint32_t)sl_model_kv_row_elems(e->parts.model));
     s->area_bytes = sl_round_up(s->row_bytes * s->ctx_tok, 4096);
-    uint64_t bytes = s->area_bytes * 2 * e->parts.n_exec;
+    uint64_t bytes = sl_kv_bytes_for(&e->parts, e->kv_type, s->ctx_tok);
     return sl_block_open(&s->kv, &e->ledger, SL_MEM_KV, bytes, SL_BLOCK_LAZY, "KV cache", err);
 }
 

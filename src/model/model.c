@@ -82,18 +82,13 @@ static sl_status read_settings(sl_model *m, const sl_store *store, sl_err *err)
 
 /* ---- units ---- */
 
-static uint64_t matrix_bytes(const sl_tensor *t)
-{
-    return t->size_bytes;
-}
-
 /* Blocks of the head are about as large as a layer, so that one window size serves both. */
 static uint32_t head_block_rows(const sl_model *m, const sl_tensor *const *w)
 {
     uint64_t largest = 1;
     for (uint32_t i = 0; i < m->c.n_layer; i++) {
         uint64_t sum = 0;
-        for (int k = 0; k < SL_W_COUNT; k++) sum += matrix_bytes(w[i * SL_W_COUNT + (uint32_t)k]);
+        for (int k = 0; k < SL_W_COUNT; k++) sum += w[i * SL_W_COUNT + (uint32_t)k]->size_bytes;
         largest = sl_max_u64(largest, sum);
     }
     uint64_t n_block = (m->head->size_bytes + largest - 1) / largest;
@@ -210,11 +205,10 @@ static sl_status read_vectors(sl_model *m, sl_io *io, uint8_t *staging, sl_err *
     return rc;
 }
 
-sl_status sl_model_load_always(sl_model *m, const sl_store *store, sl_io *io, sl_ledger *ledger, sl_err *err)
+sl_status sl_model_load_always(sl_model *m, sl_io *io, sl_ledger *ledger, sl_err *err)
 {
     sl_block staging = {0};
     float divisors[SL_MAX_HEAD_DIM / 2];
-    (void)store;
     sl_status rc = sl_block_open(&m->always, ledger, SL_MEM_ALWAYS, m->always_bytes, 0, "norms and biases", err);
     if (rc != SL_OK) return rc;
     sl_arena carve = {.base = m->always.ptr, .cap = m->always.bytes};

@@ -88,7 +88,7 @@ typedef struct {
  * errors  UNSUPPORTED: architecture or tensor type (all of them, counted); FORMAT: a setting or shape, by name */
 sl_status sl_model_open(sl_model **out, const sl_store *store, const sl_log *log, sl_err *err);
 /* Reads the small tensors.  The model needs no store metadata after this. */
-sl_status sl_model_load_always(sl_model *m, const sl_store *store, sl_io *io, sl_ledger *ledger, sl_err *err);
+sl_status sl_model_load_always(sl_model *m, sl_io *io, sl_ledger *ledger, sl_err *err);
 void sl_model_close(sl_model *m);
 
 uint64_t sl_model_kv_row_elems(const sl_model *m); /* of K, and of V, per layer and token */

@@ -101,9 +101,8 @@ void sl_file_list_free(char **names, size_t n);
 /* Measures the drive with direct reads of 1 MiB at random places of the file, four under way, into huge pages, for
  * about seconds or 2 GB. */
 sl_status sl_drive_probe(const char *path, double seconds, double *bytes_s, sl_err *err);
-/* Measures memory bandwidth of n threads reading 256 MiB again and again (at most max_bytes, or a quarter of what is
- * spare), for about
- * seconds: the best pass. */
+/* Measures memory bandwidth of n threads reading 256 MiB (at most max_bytes, at most a quarter of what is spare) again
+ * and again for about seconds: the best pass. */
 sl_status sl_memory_probe(uint32_t n_threads, double seconds, uint64_t max_bytes, double *bytes_s, sl_err *err);
 
 #endif
