@@ -147,7 +147,8 @@ typedef struct {
     const char *layers;   /* "0-3,7,7": run these, in this order; NULL: all */
     uint32_t max_layers;  /* run the first n; 0: all; not with layers */
     double drive_bytes_s; /* forecast with this rate; 0: probe the drive */
-    bool no_probe;        /* plan from headers alone: neither drive nor memory is measured (no forecast) */
+    bool no_probe;        /* plan from headers alone: neither drive, memory nor processor is measured (no forecast) */
+    uint32_t forecast_prompt_tok, forecast_predict_tok; /* what a plan forecasts; 0: 512 and 64, or what the context holds */
     sl_log_fn log;
     void *log_user;
     sl_progress_fn progress;
@@ -177,12 +178,19 @@ typedef struct {
     uint32_t prefill_chunk_tok;
     uint32_t n_window;
     double drive_bytes_s, memory_bytes_s; /* measured or given; 0: not probed */
-    double decode_tok_s, prefill_tok_s, load_s; /* forecast; 0: not known */
-    char limit[32];              /* "drive", "memory" or "compute": what bounds decoding */
+
+    /* forecast; 0: not known */
+    uint32_t prompt_tok, predict_tok; /* a prompt of so many tokens, then so many one by one */
+    double prefill_tok_s, decode_tok_s, load_s;
+    double decode_full_tok_s;                    /* with the context full */
+    double prefill_compute_s, prefill_wait_s;    /* of the whole prompt: computing, waiting for reads */
+    double decode_compute_s, decode_wait_s;      /* of one token */
+    char limit[32];                              /* "drive", "memory" or "compute": what bounds decoding */
 } sl_plan;
 
-/* Headers and (unless opt->drive_bytes_s is set) a drive probe of about a second.  A budget that is too small
- * is not an error here: fits is false, and err->msg (if given) holds the sum. */
+/* Headers, then a look of one to two seconds at the drive (unless opt->drive_bytes_s is set), the memory and what the model's
+ * own layers cost on this machine, within the budget's memory.  A budget that is too small is not an error here: fits is false,
+ * and err->msg (if given) holds the sum. */
 SL_API sl_status sl_engine_plan(const char *model, const sl_engine_options *opt, sl_plan *out, sl_err *err);
 
 typedef struct sl_engine sl_engine;
@@ -201,7 +209,7 @@ typedef struct {
     uint64_t load_bytes_read;
     uint64_t layers_executed, tensors_loaded, tensors_released, prefetched, failed, hits, misses;
     uint64_t madvise_drops, madvise_needs;
-    double io_wait_s, compute_s, load_s;
+    double io_wait_s, compute_s, load_s; /* waiting for reads; inside layers and the head; opening */
     const char *io_method, *backend, *cpu, *policy, *kv; /* what really runs */
     bool huge_pages;
     uint32_t threads;

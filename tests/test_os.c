@@ -553,12 +553,12 @@ static void probes_measure_something(void **state)
             putc((int)k, f);
         fclose(f);
         bytes_s = 0;
-        if (sl_drive_probe(at("/weights"), 0.05, &bytes_s, &err) != SL_OK) fail_msg("%s", err.msg);
+        if (sl_drive_probe(at("/weights"), SL_IO_AUTO, 8 << 20, 0.05, &bytes_s, &err) != SL_OK) fail_msg("%s", err.msg);
         assert_true(bytes_s > 1 && bytes_s < 1e12);
     }
     put("/empty", "");
-    assert_int_equal(sl_drive_probe(at("/empty"), 0.05, &bytes_s, &err), SL_ERR_FORMAT);
-    assert_int_equal(sl_drive_probe(at("/nowhere"), 0.05, &bytes_s, &err), SL_ERR_IO);
+    assert_int_equal(sl_drive_probe(at("/empty"), SL_IO_AUTO, 8 << 20, 0.05, &bytes_s, &err), SL_ERR_FORMAT);
+    assert_int_equal(sl_drive_probe(at("/nowhere"), SL_IO_AUTO, 8 << 20, 0.05, &bytes_s, &err), SL_ERR_IO);
     for (uint32_t n = 1; n <= 3; n += 2) {
         bytes_s = 0;
         if (sl_memory_probe(n, 0.02, 64 << 20, &bytes_s, &err) != SL_OK) fail_msg("%s", err.msg);

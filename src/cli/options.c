@@ -43,11 +43,14 @@ enum {
 static const flag flags[] = {
     {"-p", KIND_TEXT, AT(prompt), BIT(CLI_RUN) | BIT(CLI_TOKENIZE), "TEXT", 0, 0, "the text"},
     {"-p", KIND_U32, AT(n_prompt), BIT(CLI_BENCH), "N", 1, 1e6, "tokens of the prompt (default 128)"},
+    {"-p", KIND_U32, AT(n_prompt), BIT(CLI_PLAN), "N", 1, 1e6, "forecast a prompt of N tokens (default 512, or half of the context)"},
     {"-f", KIND_TEXT, AT(file), BIT(CLI_RUN) | BIT(CLI_TOKENIZE) | BIT(CLI_PERPLEXITY), "FILE", 0, 0, "the text, from a file; - is standard input"},
     {"-n", KIND_U32, AT(n_predict), BIT(CLI_RUN), "N", 0, 1e9, "tokens to generate at most (default 128)"},
     {"-n", KIND_U32, AT(n_predict), BIT(CLI_BENCH), "N", 1, 1e6, "tokens to decode (default 32)"},
+    {"-n", KIND_U32, AT(n_predict), BIT(CLI_PLAN), "N", 1, 1e6, "and N generated tokens (default 64)"},
     {"-n", KIND_U32, AT(n_predict), BIT(CLI_SELFTEST), "N", 1, 1e4, "tokens to generate in each run (default 16)"},
     {"-r", KIND_U32, AT(n_repeat), BIT(CLI_BENCH), "N", 1, 1000, "repetitions; medians are reported (default 3)"},
+    {"--vs", KIND_TEXT, AT(vs), BIT(CLI_BENCH), "SETTINGS", 0, 0, "measure in turn with these flags added: \"--memory 2G --io pread\""},
 
     {"--temp", KIND_FLOAT, AT(sampler.temp), BIT(CLI_RUN), "T", 0, 100, "temperature; 0 is greedy"},
     {"--top-k", KIND_U32, AT(sampler.top_k), BIT(CLI_RUN), "K", 0, 1e9, "keep the K most likely tokens; 0: all"},
@@ -277,6 +280,37 @@ cli_exit cli_options_parse(cli_options *o, cli_command_id command, int argc, cha
     return CLI_DONE;
 }
 
+/* A flag that sets a field of the engine's options. */
+static bool is_setting(const flag *f)
+{
+    size_t from = AT(engine);
+    return f && f->offset >= from && f->offset < from + sizeof(sl_engine_options);
+}
+
+cli_exit cli_options_parse_settings(cli_options *o, const char *flag_name, const char *text, char **words)
+{
+    char *argv[64], *rest = NULL;
+    int argc = 0;
+    *words = strdup(text);
+    if (!*words) return cli_fail_memory("the settings");
+    for (char *w = strtok_r(*words, " \t", &rest); w; w = strtok_r(NULL, " \t", &rest)) {
+        if (argc == (int)(sizeof argv / sizeof *argv)) {
+            cli_error("%s '%s': more than 64 words", flag_name, text);
+            return CLI_USAGE;
+        }
+        argv[argc++] = w;
+    }
+    for (int i = 0; i < argc; i++) {
+        if (!is_setting(find_flag(CLI_BENCH, argv[i]))) {
+            cli_error("%s '%s': '%s' is not a flag of how to run (--memory, --threads, --io and the like)", flag_name, text, argv[i]);
+            return CLI_USAGE;
+        }
+        cli_exit code = parse_flag(o, CLI_BENCH, argc, argv, &i);
+        if (code != CLI_DONE) return code;
+    }
+    return CLI_DONE;
+}
+
 /* ---- defaults and help ---- */
 
 /* 32 bits, so that every JSON reader keeps the number as it is. */
@@ -290,8 +324,8 @@ static uint64_t random_seed(void)
 cli_exit cli_options_init(cli_options *o, cli_command_id command)
 {
     const char *backend = getenv("SLUICE_BACKEND");
-    *o = (cli_options){.n_prompt = 128, .n_repeat = 3};
-    o->n_predict = command == CLI_RUN ? 128 : command == CLI_BENCH ? 32 : 16;
+    *o = (cli_options){.n_prompt = command == CLI_BENCH ? 128 : 0, .n_repeat = 3};
+    o->n_predict = command == CLI_RUN ? 128 : command == CLI_BENCH ? 32 : command == CLI_PLAN ? 0 : 16;
     sl_engine_options_init(&o->engine);
     sl_sampler_options_init(&o->sampler);
     o->sampler.seed = random_seed();

@@ -32,9 +32,10 @@ typedef struct {
 
     const char *prompt; /* -p TEXT */
     const char *file;   /* -f FILE */
-    uint32_t n_predict; /* -n of run, bench, selftest */
-    uint32_t n_prompt;  /* -p N of bench */
+    uint32_t n_predict; /* -n of run, plan, bench, selftest */
+    uint32_t n_prompt;  /* -p N of bench and plan; 0 in plan: not given */
     uint32_t n_repeat;
+    const char *vs;     /* --vs */
     bool greedy, ignore_eos;
     const char *stops[CLI_MAX_STOPS];
     uint32_t n_stop;
@@ -53,6 +54,9 @@ typedef struct {
 cli_exit cli_options_init(cli_options *o, cli_command_id command);
 /* Parses what follows the command's name.  Prints its own error: one line that names flag, value and bounds. */
 cli_exit cli_options_parse(cli_options *o, cli_command_id command, int argc, char *const *argv);
+/* Applies text, flags separated by blanks, of which each must be one of how to run (--memory, --io ...), on top of o; flag
+ * is what the text was given to, for messages.  *words is what o then points into; free() it after o. */
+cli_exit cli_options_parse_settings(cli_options *o, const char *flag, const char *text, char **words);
 /* The flags of a command, a line or two each. */
 void cli_options_print(FILE *f, cli_command_id command);
 

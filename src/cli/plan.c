@@ -1,4 +1,4 @@
-/* sluice plan: the budget split as a sum, and a forecast, from headers and a short look at the drive. */
+/* sluice plan: the budget split as a sum, and a forecast, from headers and a short look at drive, memory and processor. */
 #include "cli/commands.h"
 #include "cli/json_out.h"
 
@@ -71,7 +71,12 @@ static void print_bounds(const sl_plan *p)
     printf("  prompt               %u tokens in a sweep\n", p->prefill_chunk_tok);
 }
 
-static void print_reads(const sl_plan *p)
+static void print_time(const char *label, double compute_s, double wait_s)
+{
+    printf("    %-19s%.1f ms computing, %.1f ms waiting for reads\n", label, 1e3 * compute_s, 1e3 * wait_s);
+}
+
+static void print_forecast(const sl_plan *p)
 {
     char a[24], b[24];
     double share = p->model_bytes ? 100.0 * (double)p->stream_bytes / (double)p->model_bytes : 0;
@@ -81,15 +86,19 @@ static void print_reads(const sl_plan *p)
     if (p->drive_bytes_s > 0) printf("  drive                %s/s\n", cli_size_text((uint64_t)p->drive_bytes_s, a));
     if (p->memory_bytes_s > 0) printf("  memory               %s/s\n", cli_size_text((uint64_t)p->memory_bytes_s, a));
     if (p->load_s > 0) printf("  loading              %.2f s\n", p->load_s);
-    if (p->prefill_tok_s > 0) printf("  reading a prompt     %.1f tok/s\n", p->prefill_tok_s);
-    if (p->decode_tok_s > 0) printf("  generating           %.2f tok/s, bound by the %s\n", p->decode_tok_s, p->limit);
+    if (p->decode_tok_s <= 0) return;
+    printf("  reading a prompt     %.1f tok/s (%u tokens)\n", p->prefill_tok_s, p->prompt_tok);
+    print_time("the prompt", p->prefill_compute_s, p->prefill_wait_s);
+    printf("  generating           %.2f tok/s after it, bound by the %s; %.2f with the context full\n", p->decode_tok_s,
+           p->limit, p->decode_full_tok_s);
+    print_time("a token", p->decode_compute_s, p->decode_wait_s);
 }
 
 static void print_text(const sl_plan *p)
 {
     print_split(p);
     print_bounds(p);
-    if (p->fits) print_reads(p);
+    if (p->fits) print_forecast(p);
 }
 
 /* A forecast that is not known is null. */
@@ -99,6 +108,26 @@ static void put_known(cli_json *j, const char *key, double v)
         cli_json_f64(j, key, v);
     else
         cli_json_null(j, key);
+}
+
+static void put_forecast(cli_json *j, const sl_plan *p)
+{
+    put_known(j, "drive_bytes_s", p->drive_bytes_s);
+    put_known(j, "memory_bytes_s", p->memory_bytes_s);
+    cli_json_u64(j, "prompt_tokens", p->prompt_tok);
+    cli_json_u64(j, "predict_tokens", p->predict_tok);
+    put_known(j, "load_s", p->load_s);
+    put_known(j, "prefill_tok_s", p->prefill_tok_s);
+    put_known(j, "prefill_compute_s", p->prefill_compute_s);
+    put_known(j, "decode_tok_s", p->decode_tok_s);
+    put_known(j, "decode_full_tok_s", p->decode_full_tok_s);
+    put_known(j, "decode_compute_s", p->decode_compute_s);
+    bool known = p->decode_tok_s > 0; /* a wait may well be 0 */
+    if (known)
+        cli_json_f64(j, "prefill_wait_s", p->prefill_wait_s), cli_json_f64(j, "decode_wait_s", p->decode_wait_s);
+    else
+        cli_json_null(j, "prefill_wait_s"), cli_json_null(j, "decode_wait_s");
+    cli_json_string(j, "limit", p->limit[0] ? p->limit : NULL);
 }
 
 static void print_json(const sl_plan *p, const char *why)
@@ -121,12 +150,7 @@ static void print_json(const sl_plan *p, const char *why)
     cli_json_u64(&j, "model_bytes", p->model_bytes);
     cli_json_u64(&j, "stream_bytes", p->stream_bytes);
     cli_json_u64(&j, "n_window", p->n_window);
-    put_known(&j, "drive_bytes_s", p->drive_bytes_s);
-    put_known(&j, "memory_bytes_s", p->memory_bytes_s);
-    put_known(&j, "load_s", p->load_s);
-    put_known(&j, "prefill_tok_s", p->prefill_tok_s);
-    put_known(&j, "decode_tok_s", p->decode_tok_s);
-    cli_json_string(&j, "limit", p->limit[0] ? p->limit : NULL);
+    put_forecast(&j, p);
     cli_json_end(&j);
 }
 
@@ -134,7 +158,10 @@ cli_exit cli_plan(const cli_options *o)
 {
     sl_plan p;
     sl_err err = {0};
-    if (sl_engine_plan(o->model, &o->engine, &p, &err) != SL_OK) return cli_fail(&err);
+    sl_engine_options opt = o->engine;
+    opt.forecast_prompt_tok = o->n_prompt;
+    opt.forecast_predict_tok = o->n_predict;
+    if (sl_engine_plan(o->model, &opt, &p, &err) != SL_OK) return cli_fail(&err);
     if (o->json)
         print_json(&p, err.msg);
     else

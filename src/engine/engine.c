@@ -3,10 +3,7 @@
 
 #include "os/os.h"
 
-#include <stdio.h>
 #include <string.h>
-
-#define PROBE_S 1.0
 
 void sl_engine_options_init(sl_engine_options *opt)
 {
@@ -14,7 +11,7 @@ void sl_engine_options_init(sl_engine_options *opt)
     opt->struct_size = sizeof *opt;
 }
 
-static sl_status check_options(const sl_engine_options *opt, sl_err *err)
+sl_status sl_engine_check_options(const sl_engine_options *opt, sl_err *err)
 {
     if (opt->struct_size != sizeof *opt)
         return sl_fail(err, SL_ERR_ARG, "engine options of %zu bytes, this library has %zu: call sl_engine_options_init",
@@ -30,7 +27,7 @@ static sl_status check_options(const sl_engine_options *opt, sl_err *err)
 
 /* ---- opening ---- */
 
-static sl_status check_kv(const sl_parts *p, const sl_engine_options *opt, sl_err *err)
+sl_status sl_parts_check_kv(const sl_parts *p, const sl_engine_options *opt, sl_err *err)
 {
     uint64_t n = sl_model_kv_row_elems(p->model);
     if (sl_kv_type_for(opt) != SL_KV_Q8 || n % 32 == 0) return SL_OK;
@@ -38,17 +35,17 @@ static sl_status check_kv(const sl_parts *p, const sl_engine_options *opt, sl_er
                    sl_store_path(p->store), (uint32_t)n);
 }
 
-static sl_status open_io(sl_engine *e, sl_err *err)
+sl_status sl_parts_open_io(const sl_parts *p, const sl_engine_options *opt, const sl_log *log, sl_io **out, sl_err *err)
 {
-    size_t n = sl_store_file_count(e->parts.store);
+    size_t n = sl_store_file_count(p->store);
     const char **paths = sl_calloc(n, sizeof *paths);
     uint64_t *sizes = sl_calloc(n, sizeof *sizes);
     sl_status rc = paths && sizes ? SL_OK : sl_fail(err, SL_ERR_NOMEM, "no memory for %zu file names", n);
     for (size_t i = 0; rc == SL_OK && i < n; i++) {
-        paths[i] = sl_store_file_path(e->parts.store, i);
-        sizes[i] = sl_store_file_bytes(e->parts.store, i);
+        paths[i] = sl_store_file_path(p->store, i);
+        sizes[i] = sl_store_file_bytes(p->store, i);
     }
-    if (rc == SL_OK) rc = sl_io_open(&e->io, e->opt.io, paths, sizes, n, &e->log, err);
+    if (rc == SL_OK) rc = sl_io_open(out, opt->io, paths, sizes, n, log, err);
     sl_free(paths);
     sl_free(sizes);
     return rc;
@@ -76,9 +73,15 @@ static sl_status open_scratch(sl_engine *e, sl_err *err)
     return SL_OK;
 }
 
+/* Every unit of the model, unless a sample was chosen before. */
 static sl_status open_sequence(sl_engine *e, sl_err *err)
 {
     const sl_model *m = e->parts.model;
+    if (e->units) return SL_OK;
+    e->units = m->units;
+    e->n_unit = m->n_unit;
+    e->n_head = m->n_head_block;
+    e->table = m->embd;
     e->sequence = sl_calloc(e->parts.n_exec + m->n_head_block, sizeof *e->sequence);
     if (!e->sequence) return sl_fail(err, SL_ERR_NOMEM, "no memory for the order of layers");
     memcpy(e->sequence, e->parts.exec, e->parts.n_exec * sizeof *e->sequence);
@@ -86,18 +89,21 @@ static sl_status open_sequence(sl_engine *e, sl_err *err)
     return SL_OK;
 }
 
-static sl_status open_residency(sl_engine *e, sl_err *err)
+static sl_status open_residency(sl_engine *e, sl_io *io, sl_err *err)
 {
     sl_residency_options o;
-    sl_residency_options_for(&e->parts, &e->opt, e->io->align, e->io->ops->view != NULL, e->plan.prefill_chunk_tok, &o);
+    sl_residency_options_for(&e->parts, &e->opt, io->align, io->ops->view != NULL, e->plan.prefill_chunk_tok, &o);
+    o.units = e->units;
+    o.n_unit = e->n_unit;
+    o.table = e->table;
     uint64_t avail = e->plan.window_bytes + e->plan.resident_bytes;
-    sl_status rc = sl_residency_open(&e->res, &o, avail, e->io, &e->ledger, err);
+    sl_status rc = sl_residency_open(&e->res, &o, avail, io, &e->ledger, err);
     if (rc != SL_OK) return rc;
     e->fwd.res = e->res;
     return sl_residency_load(e->res, e->opt.cancel, e->opt.progress, e->opt.progress_user, err);
 }
 
-static sl_status open_rest(sl_engine *e, sl_err *err)
+sl_status sl_engine_open_memory(sl_engine *e, sl_io *io, sl_err *err)
 {
     sl_status rc;
     sl_backend_options b;
@@ -107,7 +113,7 @@ static sl_status open_rest(sl_engine *e, sl_err *err)
     if ((rc = sl_backend_open(&e->be, &b, &e->ledger, err)) != SL_OK) return rc;
     if ((rc = open_scratch(e, err)) != SL_OK) return rc;
     if ((rc = open_sequence(e, err)) != SL_OK) return rc;
-    return open_residency(e, err);
+    return open_residency(e, io, err);
 }
 
 sl_status sl_engine_open(sl_engine **out, const char *model, const sl_engine_options *opt, sl_err *err)
@@ -119,7 +125,7 @@ sl_status sl_engine_open_wrapped(sl_engine **out, const char *model, const sl_en
                                  void *user, sl_err *err)
 {
     double start = sl_now_s();
-    sl_status rc = check_options(opt, err);
+    sl_status rc = sl_engine_check_options(opt, err);
     if (rc != SL_OK) return rc;
     sl_engine *e = sl_calloc(1, sizeof *e);
     if (!e) return sl_fail(err, SL_ERR_NOMEM, "no memory for an engine");
@@ -128,8 +134,8 @@ sl_status sl_engine_open_wrapped(sl_engine **out, const char *model, const sl_en
     e->log = (sl_log){opt->log, opt->log_user};
     e->kv_type = sl_kv_type_for(opt);
     if ((rc = sl_parts_open(&e->parts, model, opt, err)) != SL_OK) goto fail;
-    if ((rc = check_kv(&e->parts, opt, err)) != SL_OK) goto fail;
-    if ((rc = open_io(e, err)) != SL_OK) goto fail;
+    if ((rc = sl_parts_check_kv(&e->parts, opt, err)) != SL_OK) goto fail;
+    if ((rc = sl_parts_open_io(&e->parts, opt, &e->log, &e->io, err)) != SL_OK) goto fail;
     e->io->cancel = opt->cancel;
     if (wrap && (rc = wrap(user, &e->io, err)) != SL_OK) goto fail;
     if ((rc = sl_budget_split(&e->parts, opt, e->io->align, e->io->ops->view != NULL, &e->plan, err)) != SL_OK) goto fail;
@@ -138,7 +144,7 @@ sl_status sl_engine_open_wrapped(sl_engine **out, const char *model, const sl_en
         goto fail;
     }
     sl_ledger_init(&e->ledger, e->plan.budget_bytes);
-    if ((rc = open_rest(e, err)) != SL_OK) goto fail;
+    if ((rc = sl_engine_open_memory(e, e->io, err)) != SL_OK) goto fail;
     e->io->cancel = NULL;
     e->load_bytes_read = __atomic_load_n(&e->io->bytes_read, __ATOMIC_RELAXED);
     e->load_s = sl_now_s() - start;
@@ -149,14 +155,19 @@ fail:
     return rc;
 }
 
-void sl_engine_close(sl_engine *e)
+void sl_engine_close_memory(sl_engine *e)
 {
-    if (!e) return;
     sl_residency_close(e->res);
     sl_block_close(&e->scratch);
     sl_backend_close(e->be);
-    sl_io_close(e->io);
     sl_free(e->sequence);
+}
+
+void sl_engine_close(sl_engine *e)
+{
+    if (!e) return;
+    sl_engine_close_memory(e);
+    sl_io_close(e->io);
     sl_parts_close(&e->parts);
     sl_free(e);
 }
@@ -209,7 +220,7 @@ void sl_engine_stats(const sl_engine *e, sl_stats *out)
         .madvise_drops = __atomic_load_n(&e->io->n_drop, __ATOMIC_RELAXED),
         .madvise_needs = __atomic_load_n(&e->io->n_need, __ATOMIC_RELAXED),
         .io_wait_s = r.wait_s,
-        .compute_s = e->feed_s - r.wait_s,
+        .compute_s = e->compute_s,
         .load_s = e->load_s,
         .io_method = e->io->name,
         .backend = sl_backend_name(e->be),
@@ -219,59 +230,6 @@ void sl_engine_stats(const sl_engine *e, sl_stats *out)
         .huge_pages = r.huge,
         .threads = sl_backend_threads(e->be),
     };
-}
-
-/* ---- plan ---- */
-
-/* Work of one token is two operations per weight; this many per second and core is what the kernels reach when memory
- * does not bound them, prefill and decode (measured, docs/experiments.tsv). */
-#define PREFILL_OPS_S 90e9
-
-/* Decoding: the drive's and the memory's time overlap.  Prefill: a chunk pays one sweep. */
-static void forecast(sl_plan *out, const sl_parts *p, uint32_t n_thread)
-{
-    double weights = (double)out->model_bytes, stream = (double)out->stream_bytes;
-    double drive_s = out->drive_bytes_s > 0 ? stream / out->drive_bytes_s : 0;
-    double memory_s = out->memory_bytes_s > 0 ? weights / out->memory_bytes_s : 0;
-    double ops = 2.0 * (double)p->info.n_param;
-    double chunk_s = out->prefill_chunk_tok * ops / (PREFILL_OPS_S * n_thread);
-    if (drive_s <= 0 && memory_s <= 0) return;
-    out->decode_tok_s = 1 / (drive_s > memory_s ? drive_s : memory_s);
-    out->prefill_tok_s = out->prefill_chunk_tok / (drive_s > chunk_s ? drive_s : chunk_s);
-    if (out->drive_bytes_s > 0) out->load_s = (double)out->resident_bytes / out->drive_bytes_s;
-    snprintf(out->limit, sizeof out->limit, "%s", drive_s > memory_s ? "drive" : "memory");
-}
-
-static sl_status probe(const sl_parts *p, const sl_engine_options *opt, uint32_t n_thread, sl_plan *out, sl_err *err)
-{
-    out->drive_bytes_s = opt->drive_bytes_s;
-    if (opt->no_probe) return SL_OK;
-    sl_status rc = SL_OK;
-    if (out->drive_bytes_s <= 0) rc = sl_drive_probe(sl_store_file_path(p->store, 0), PROBE_S, &out->drive_bytes_s, err);
-    /* the probe's buffer obeys the budget too: half of what the model itself may use */
-    uint64_t room = out->budget_bytes > out->base_bytes ? (out->budget_bytes - out->base_bytes) / 2 : 0;
-    if (rc == SL_OK && room > 1 << 20) rc = sl_memory_probe(n_thread, PROBE_S / 4, room, &out->memory_bytes_s, err);
-    return rc;
-}
-
-sl_status sl_engine_plan(const char *model, const sl_engine_options *opt, sl_plan *out, sl_err *err)
-{
-    sl_parts p = {0};
-    sl_backend_options b;
-    bool views = opt->io == SL_IO_MMAP;
-    uint32_t align = opt->io == SL_IO_BUFFERED || views ? 1 : 4096;
-    sl_status rc = check_options(opt, err);
-    if (rc == SL_OK) rc = sl_parts_open(&p, model, opt, err);
-    if (rc == SL_OK) rc = check_kv(&p, opt, err);
-    if (rc == SL_OK) rc = sl_budget_split(&p, opt, align, views, out, err);
-    if (rc == SL_OK && !out->fits) sl_budget_refuse(&p, out, err);
-    if (rc == SL_OK) {
-        sl_backend_options_for(&p, opt, out->prefill_chunk_tok, &b);
-        rc = probe(&p, opt, b.n_thread, out, err);
-    }
-    if (rc == SL_OK) forecast(out, &p, b.n_thread);
-    sl_parts_close(&p);
-    return rc;
 }
 
 /* ---- machine ---- */

@@ -24,6 +24,10 @@ void sl_parts_close(sl_parts *p);
 void sl_model_info_from_store(sl_model_info *info, const sl_store *store);
 void sl_model_info_from_config(sl_model_info *info, const sl_model *m);
 
+/* What can be said against options before a model is looked at, and against a cache type for this model. */
+sl_status sl_engine_check_options(const sl_engine_options *opt, sl_err *err);
+sl_status sl_parts_check_kv(const sl_parts *p, const sl_engine_options *opt, sl_err *err);
+
 /* Backend options for a chunk size; kv type with AUTO resolved for the backend. */
 void sl_backend_options_for(const sl_parts *p, const sl_engine_options *opt, uint32_t chunk_tok, sl_backend_options *out);
 sl_kv_type sl_kv_type_for(const sl_engine_options *opt);
@@ -59,11 +63,14 @@ struct sl_engine {
     sl_block scratch;
     sl_forward fwd;
     sl_matrix views[SL_W_COUNT];
-    uint32_t *sequence; /* units of a sweep: n_exec layers, then the head */
+    const sl_unit *units; /* [n_unit] what the residency holds: the model's own, or a sample of them (calibrate.c) */
+    uint32_t n_unit, n_head;
+    const sl_tensor *table; /* the embedding table, or the sample's part of it */
+    uint32_t *sequence;   /* units of a sweep: n_exec layers, then n_head blocks of the head */
     int busy;           /* atomic: a session is feeding */
 
     uint64_t layers_executed, failed, load_bytes_read;
-    double feed_s, load_s;
+    double compute_s, load_s; /* inside layers and head blocks; opening */
 };
 
 struct sl_session {
@@ -80,6 +87,14 @@ struct sl_session {
     void (*hook)(void *user, const sl_layer_event *e);
     void *hook_user;
 };
+
+/* Everything that is entered in the ledger, in the order fixed parts, small weights, backend, scratch, order of units,
+ * resident set; io is where the matrices come from.  Wants opt, parts, plan, kv_type, io and the ledger's budget filled in,
+ * and takes every unit of the model when e->units is not set. */
+sl_status sl_engine_open_memory(sl_engine *e, sl_io *io, sl_err *err);
+void sl_engine_close_memory(sl_engine *e);
+/* Opens the model's files by opt->io. */
+sl_status sl_parts_open_io(const sl_parts *p, const sl_engine_options *opt, const sl_log *log, sl_io **out, sl_err *err);
 
 /* sl_engine_open with the read table put through wrap first (tests: the faulty reader).  wrap owns io on success. */
 typedef sl_status (*sl_io_wrap)(void *user, sl_io **io, sl_err *err);

@@ -140,7 +140,6 @@ static sl_status run_pass(sl_session *s, const pass *p, const int32_t *tokens, s
         done += step;
         if (rc == SL_OK) report(s, done, n, start);
     }
-    s->e->feed_s += sl_now_s() - start;
     if (rc != SL_OK) return rc;
     s->n_tok += (uint32_t)n;
     s->logits_valid = true;

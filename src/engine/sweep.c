@@ -39,7 +39,9 @@ static sl_status run_layer(sl_session *s, const int32_t *tokens, uint32_t positi
     sl_status rc = sl_residency_acquire(e->res, position, e->views, err);
     if (rc != SL_OK) return rc;
     set_kv(s, position);
+    double from = sl_now_s();
     sl_forward_layer(&e->fwd, e->parts.exec[position], e->views);
+    e->compute_s += sl_now_s() - from;
     sl_residency_release(e->res, position);
     if (e->fwd.canceled || s->cancel) return canceled(err);
     e->layers_executed++;
@@ -51,11 +53,13 @@ static sl_status run_head(sl_session *s, uint32_t n_row, float *logits, sl_err *
 {
     sl_engine *e = s->e;
     sl_forward_final_norm(&e->fwd, n_row);
-    for (uint32_t b = 0; b < e->parts.model->n_head_block; b++) {
+    for (uint32_t b = 0; b < e->n_head; b++) {
         uint32_t at = e->parts.n_exec + b;
         sl_status rc = sl_residency_acquire(e->res, at, e->views, err);
         if (rc != SL_OK) return rc;
+        double from = sl_now_s();
         sl_forward_head_block(&e->fwd, b, &e->views[0], n_row, logits);
+        e->compute_s += sl_now_s() - from;
         sl_residency_release(e->res, at);
         if (s->cancel) return canceled(err);
     }
@@ -80,7 +84,7 @@ sl_status sl_sweep(sl_session *s, const int32_t *tokens, uint32_t n, uint32_t po
     e->fwd.cancel = &s->cancel;
     e->fwd.canceled = false;
     e->io->cancel = &s->cancel;
-    uint32_t n_unit = e->parts.n_exec + (n_row ? e->parts.model->n_head_block : 0);
+    uint32_t n_unit = e->parts.n_exec + (n_row ? e->n_head : 0);
     sl_status rc = sl_residency_begin(e->res, e->sequence, n_unit, again, err);
     if (rc != SL_OK) return rc;
     rc = run_units(s, tokens, n_row, logits, err);

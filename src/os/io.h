@@ -98,9 +98,10 @@ sl_status sl_file_read_all(const char *path, size_t max_bytes, char **out, size_
 sl_status sl_file_list(const char *dir, char ***names, size_t *n, sl_err *err);
 void sl_file_list_free(char **names, size_t n);
 
-/* Measures the drive with direct reads of 1 MiB at random places of the file, four under way, into huge pages, for
- * about seconds or 2 GB. */
-sl_status sl_drive_probe(const char *path, double seconds, double *bytes_s, sl_err *err);
+/* Measures the drive as an engine reads by this method: 1 MiB at a time into huge pages, up to 16 under way, in runs of
+ * 16 MiB at random places of the file, for about seconds or 2 GB, with at most max_bytes of memory. */
+sl_status sl_drive_probe(const char *path, sl_io_method method, uint64_t max_bytes, double seconds, double *bytes_s,
+                         sl_err *err);
 /* Measures memory bandwidth of n threads reading 256 MiB (at most max_bytes, at most a quarter of what is spare) again
  * and again for about seconds: the best pass. */
 sl_status sl_memory_probe(uint32_t n_threads, double seconds, uint64_t max_bytes, double *bytes_s, sl_err *err);

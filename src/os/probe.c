@@ -1,5 +1,6 @@
 /* Short measurements of the drive and of the memory, for forecasts.  Both take what an engine would get: direct reads
- * of 1 MiB into huge pages, a few at a time; compute threads streaming through memory. */
+ * of 1 MiB into huge pages, as many under way as the method allows, in runs one behind the other; compute threads streaming
+ * through memory. */
 #include "os/io.h"
 #include "os/mem.h"
 #include "os/os.h"
@@ -9,25 +10,36 @@
 
 /* ---- drive ---- */
 
-enum { N_UNDER_WAY = 4 };
+enum { MAX_UNDER_WAY = 16 };
 #define READ_BYTES ((uint64_t)1 << 20)
+#define RUN_BYTES  ((uint64_t)16 << 20) /* read in sequence before the next random place, as a layer is */
 #define MAX_PROBE  ((uint64_t)2000000000)
 
 typedef struct {
     sl_io *io;
-    sl_io_req reqs[N_UNDER_WAY];
+    sl_io_req reqs[MAX_UNDER_WAY];
+    uint32_t n_req;
     uint64_t file_bytes, read_bytes; /* read_bytes: of one request */
-    uint64_t rng;
+    uint64_t at, run_left, rng;
 } drive;
 
-/* A random place for request i; a file smaller than one read is read from its start again and again. */
-static sl_status read_somewhere(drive *d, sl_io_req *r, sl_err *err)
+static void jump(drive *d)
 {
-    uint64_t places = d->file_bytes > d->read_bytes ? (d->file_bytes - d->read_bytes) / d->io->align + 1 : 1;
+    uint64_t places = d->file_bytes > RUN_BYTES ? (d->file_bytes - RUN_BYTES) / d->io->align + 1 : 1;
     d->rng = d->rng * 6364136223846793005u + 1442695040888963407u; /* Knuth, MMIX */
-    r->offset_bytes = (d->rng >> 20) % places * d->io->align;
+    d->at = (d->rng >> 20) % places * d->io->align;
+    d->run_left = sl_min_u64(RUN_BYTES, d->file_bytes);
+}
+
+/* The next read of a run; a file smaller than one read is read from its start again and again. */
+static sl_status read_on(drive *d, sl_io_req *r, sl_err *err)
+{
+    if (d->run_left < d->read_bytes) jump(d);
+    r->offset_bytes = d->at;
     r->bytes = d->read_bytes;
     r->need_bytes = sl_min_u64(d->read_bytes, d->file_bytes - r->offset_bytes);
+    d->at += d->read_bytes;
+    d->run_left -= sl_min_u64(d->run_left, d->read_bytes);
     return sl_io_submit(d->io, &r, 1, err);
 }
 
@@ -36,20 +48,29 @@ static sl_status run_drive(drive *d, double seconds, double *bytes_s, sl_err *er
     uint64_t got = 0;
     sl_status rc = SL_OK;
     double start = sl_now_s(), now = start;
-    for (int i = 0; i < N_UNDER_WAY && rc == SL_OK; i++)
-        rc = read_somewhere(d, &d->reqs[i], err);
-    for (int i = 0; rc == SL_OK; i = (i + 1) % N_UNDER_WAY) {
+    for (uint32_t i = 0; i < d->n_req && rc == SL_OK; i++)
+        rc = read_on(d, &d->reqs[i], err);
+    for (uint32_t i = 0; rc == SL_OK; i = (i + 1) % d->n_req) {
         rc = sl_io_wait(d->io, &d->reqs[i], err);
         got += d->reqs[i].need_bytes;
         now = sl_now_s();
         if (now - start >= seconds || got >= MAX_PROBE) break;
-        if (rc == SL_OK) rc = read_somewhere(d, &d->reqs[i], err);
+        if (rc == SL_OK) rc = read_on(d, &d->reqs[i], err);
     }
     if (rc == SL_OK) *bytes_s = (double)got / (now > start ? now - start : 1e-9);
     return rc;
 }
 
-sl_status sl_drive_probe(const char *path, double seconds, double *bytes_s, sl_err *err)
+static void set_sizes(drive *d, uint64_t file_bytes, uint64_t max_bytes)
+{
+    uint64_t most = sl_max_u64(sl_round_down(max_bytes, d->io->align), d->io->align);
+    d->file_bytes = file_bytes;
+    d->read_bytes = sl_min_u64(sl_min_u64(READ_BYTES, most), sl_round_up(file_bytes, d->io->align));
+    d->n_req = (uint32_t)sl_min_u64(sl_min_u64(MAX_UNDER_WAY, d->io->depth), most / d->read_bytes);
+}
+
+sl_status sl_drive_probe(const char *path, sl_io_method method, uint64_t max_bytes, double seconds, double *bytes_s,
+                         sl_err *err)
 {
     sl_file_info info;
     sl_block block = {0};
@@ -58,12 +79,11 @@ sl_status sl_drive_probe(const char *path, double seconds, double *bytes_s, sl_e
     if (rc != SL_OK) return rc;
     if (info.size_bytes == 0)
         return sl_fail(err, SL_ERR_FORMAT, "%s: an empty file says nothing about its drive", path);
-    if ((rc = sl_io_open(&d.io, SL_IO_AUTO, &path, &info.size_bytes, 1, NULL, err)) != SL_OK) return rc;
-    d.file_bytes = info.size_bytes;
-    d.read_bytes = info.size_bytes < READ_BYTES ? sl_round_up(info.size_bytes, d.io->align) : READ_BYTES;
-    rc = sl_block_open(&block, NULL, SL_MEM_WINDOW, N_UNDER_WAY * READ_BYTES, SL_BLOCK_HUGE, "drive probe", err);
-    for (int i = 0; i < N_UNDER_WAY && rc == SL_OK; i++)
-        d.reqs[i].dst = block.ptr + (size_t)i * READ_BYTES;
+    if ((rc = sl_io_open(&d.io, method, &path, &info.size_bytes, 1, NULL, err)) != SL_OK) return rc;
+    set_sizes(&d, info.size_bytes, max_bytes);
+    rc = sl_block_open(&block, NULL, SL_MEM_WINDOW, d.n_req * d.read_bytes, SL_BLOCK_HUGE, "drive probe", err);
+    for (uint32_t i = 0; i < d.n_req && rc == SL_OK; i++)
+        d.reqs[i].dst = block.ptr + (size_t)i * d.read_bytes;
     if (rc == SL_OK) rc = run_drive(&d, seconds, bytes_s, err);
     sl_io_close(d.io); /* before the block: it waits for what is under way */
     sl_block_close(&block);
