@@ -1,7 +1,7 @@
 /* Sluice: language models larger than memory, streamed from disk.
  *
  * The only public header.  In the order a caller meets things: errors, model files, tokenizer, plan,
- * engine, session, sampler.  Handles are opaque; option structs are filled by their init function, so
+ * engine, session, sampler, replies.  Handles are opaque; option structs are filled by their init function, so
  * that a new field breaks no source.  The library never prints, exits or aborts on input: a failing
  * call returns a status and writes one sentence into the caller's sl_err (NULL is allowed everywhere).
  * Closers take NULL.  Two engines may live in one process.
@@ -286,6 +286,77 @@ SL_API void sl_sampler_accept(sl_sampler *sm, int32_t token);
 /* Chooses a token from logits [vocab] (not modified).  Greedy takes the first of equal maxima.
  * errors  FORMAT when no logit is finite or one is NaN */
 SL_API sl_status sl_sample(sl_sampler *sm, const float *logits, int32_t *token, sl_err *err);
+
+/* ---- replies ------------------------------------------------------------------------------------ */
+
+/* Generated text back to a message: reasoning, content, tool calls.  What a model writes around them is its dialect, known
+ * from its chat template (docs/replies.md).  The text is fed as it comes, cut anywhere, even inside a character; events
+ * joined equal the message whatever the cuts.
+ *
+ * The text must show control tokens, because markers often are: open the detokeniser with special = true, and stop
+ * before the token that ends generation.  Bytes that are not UTF-8 become U+FFFD.
+ *
+ * A call is reported once it is whole and well-formed; until then its text is held back (sl_reply_held_bytes()).  What
+ * turns out not to be a call is content, byte for byte.  White space that only separates parts (around markers, between
+ * content and a call) belongs to none of them. */
+typedef struct sl_reply sl_reply;
+
+typedef enum {
+    SL_REPLY_REASONING,  /* text */
+    SL_REPLY_CONTENT,    /* text */
+    SL_REPLY_CALL_BEGIN, /* i_call, id, name */
+    SL_REPLY_CALL_ARGS,  /* i_call, text: a piece of a JSON object */
+    SL_REPLY_CALL_END,   /* i_call */
+} sl_reply_kind;
+
+typedef struct {
+    sl_reply_kind kind;
+    const char *text; /* whole characters, not terminated; like all strings here borrowed for the call */
+    size_t n_bytes;
+    uint32_t i_call;
+    const char *id, *name;
+} sl_reply_event;
+
+typedef enum {
+    SL_THINKING_AUTO, /* begun when the prompt ends with the dialect's opening marker */
+    SL_THINKING_BEGUN,
+    SL_THINKING_NOT_BEGUN,
+} sl_thinking;
+
+typedef struct {
+    size_t struct_size;
+    const char *dialect;       /* a name of sl_reply_dialect_name(); NULL: found by chat_template and tokenizer */
+    const char *chat_template; /* source text; NULL: not known */
+    const sl_tokenizer *tokenizer; /* its special tokens tell what the template does not show; NULL: not asked */
+    const char *prompt;        /* the rendered prompt or its end (256 bytes do), for SL_THINKING_AUTO; NULL: not known */
+    sl_thinking thinking;
+    const char *tools;       /* JSON array as in a request (OpenAI's or Anthropic's form); NULL: calls stay content */
+    uint64_t id_seed;        /* ids of calls are made from it, where the model gives none */
+    size_t max_bytes;        /* of the whole text; more is LIMIT */
+    size_t max_call_bytes;   /* a longer call stays content */
+    void (*each)(void *user, const sl_reply_event *event); /* NULL: no events */
+    void *user;
+} sl_reply_options;
+
+SL_API void sl_reply_options_init(sl_reply_options *opt);
+/* Nothing of opt is kept but each and user.
+ * errors  ARG (unknown dialect, no options), FORMAT (tools are not an array of functions), NOMEM */
+SL_API sl_status sl_reply_open(sl_reply **out, const sl_reply_options *opt, sl_err *err);
+/* errors  LIMIT (max_bytes), NOMEM, ARG (after the end); after any of them every call says the same */
+SL_API sl_status sl_reply_push(sl_reply *r, const char *text, size_t n_bytes, sl_err *err);
+/* The text is over, or the token limit was reached: what is held is decided.  A call that is not whole is content. */
+SL_API sl_status sl_reply_finish(sl_reply *r, sl_err *err);
+SL_API size_t sl_reply_held_bytes(const sl_reply *r);
+SL_API uint32_t sl_reply_call_count(const sl_reply *r); /* reported so far */
+/* The message as JSON in OpenAI's form: {"role": "assistant", "content", "reasoning_content", "tool_calls"}.  content is
+ * null when there is none beside calls; the last two are left out when empty.  Owned by r, until close; before the
+ * finish, what was reported so far, until the next push. */
+SL_API sl_status sl_reply_message(sl_reply *r, const char **json, size_t *n_bytes, sl_err *err);
+SL_API const char *sl_reply_dialect(const sl_reply *r);
+SL_API void sl_reply_close(sl_reply *r);
+/* Names of the dialects of this build; the first is "none". */
+SL_API size_t sl_reply_dialect_count(void);
+SL_API const char *sl_reply_dialect_name(size_t i);
 
 /* ---- machine ------------------------------------------------------------------------------------ */
 

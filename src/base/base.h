@@ -108,5 +108,8 @@ size_t sl_utf8_valid_prefix(const char *s, size_t n);
 /* Decodes one character at s (n > 0 bytes left); returns its length, or 0 when invalid or incomplete. */
 size_t sl_utf8_decode(const char *s, size_t n, uint32_t *cp);
 size_t sl_utf8_encode(uint32_t cp, char out[4]);
+/* Where no whole character stands at s (n > 0): length of the longest part that begins one, which is what one U+FFFD
+ * replaces (Unicode 15, section 3.9).  *open: it ends with the data, so that more may follow. */
+size_t sl_utf8_broken(const char *s, size_t n, bool *open);
 
 #endif

@@ -32,6 +32,20 @@ size_t sl_utf8_decode(const char *s, size_t n, uint32_t *cp)
     return len;
 }
 
+size_t sl_utf8_broken(const char *s, size_t n, bool *open)
+{
+    const uint8_t *b = (const uint8_t *)s;
+    size_t need = b[0] < 0xC2 ? 1 : b[0] < 0xE0 ? 2 : b[0] < 0xF0 ? 3 : b[0] < 0xF5 ? 4 : 1, i = 1;
+    uint8_t lo, hi;
+    second_bounds(b[0], &lo, &hi);
+    for (; i < need && i < n && b[i] >= lo && b[i] <= hi; i++) {
+        lo = 0x80;
+        hi = 0xBF;
+    }
+    *open = i < need && i == n;
+    return i;
+}
+
 size_t sl_utf8_valid_prefix(const char *s, size_t n)
 {
     size_t i = 0;

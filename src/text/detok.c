@@ -86,21 +86,6 @@ void sl_detok_close(sl_detok *d)
     sl_free(d);
 }
 
-/* Length of the longest part at s that begins a character, where no whole one stands; *open: it ends with the data, so
- * that more may follow.  Bounds of the second byte: Unicode 15, table 3-7. */
-static size_t broken_part(const uint8_t *s, size_t n, bool *open)
-{
-    uint8_t c = s[0];
-    size_t need = c < 0xC2 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : 1, i = 1;
-    uint8_t lo = c == 0xE0 ? 0xA0 : c == 0xF0 ? 0x90 : 0x80, hi = c == 0xED ? 0x9F : c == 0xF4 ? 0x8F : 0xBF;
-    for (; i < need && i < n && s[i] >= lo && s[i] <= hi; i++) {
-        lo = 0x80;
-        hi = 0xBF;
-    }
-    *open = i < need && i == n;
-    return i;
-}
-
 void sl_detok_add(sl_detok *d, int32_t id, const char **text, size_t *n_bytes)
 {
     size_t n_new, n_out = 0, i = 0;
@@ -117,7 +102,7 @@ void sl_detok_add(sl_detok *d, int32_t id, const char **text, size_t *n_bytes)
             memcpy(d->out + n_out, d->in + i, len);
             n_out += len;
         } else {
-            len = broken_part((const uint8_t *)d->in + i, n - i, &open);
+            len = sl_utf8_broken(d->in + i, n - i, &open);
             if (open) break;
             memcpy(d->out + n_out, REPLACEMENT, sizeof REPLACEMENT);
             n_out += sizeof REPLACEMENT;
