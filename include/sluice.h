@@ -125,6 +125,47 @@ SL_API void sl_detok_add(sl_detok *d, int32_t id, const char **text, size_t *n_b
 SL_API void sl_detok_end(sl_detok *d, const char **text, size_t *n_bytes);
 SL_API void sl_detok_close(sl_detok *d);
 
+/* ---- chat templates ------------------------------------------------------------------------------ */
+
+/* The templates by which a model's conversations become prompts, compiled.  Rendering never changes it: threads may
+ * share one. */
+typedef struct sl_chat sl_chat;
+typedef struct sl_chat_prompt sl_chat_prompt;
+
+/* choice  NULL: the model's own; the name of a plain one ("chatml", "llama3", ...: docs/templates.md); else a file.
+ * errors  UNSUPPORTED: there is none, or it uses what this engine lacks (with the line); FORMAT: its syntax, with the
+ *         line; ARG: the choice is nothing of these */
+SL_API sl_status sl_chat_open(sl_chat **out, const char *model, const char *choice, sl_log_fn log, void *log_user,
+                              sl_err *err);
+/* A template alone, from text [n_bytes]; name: for messages.  bos_token and so on are then the request's matter. */
+SL_API sl_status sl_chat_open_text(sl_chat **out, const char *name, const char *text, size_t n_bytes, sl_err *err);
+SL_API void sl_chat_close(sl_chat *c);
+/* The source of the template that a request with or without tools is rendered by. */
+SL_API const char *sl_chat_template(const sl_chat *c, bool with_tools, size_t *n_bytes);
+
+typedef struct {
+    size_t struct_size;
+    int64_t now_s; /* what templates that ask take for the time, seconds since 1970; 0: the clock's */
+    bool as_is;    /* the template sees the request's keys as they are: no message is put into the form it expects */
+} sl_chat_options;
+SL_API void sl_chat_options_init(sl_chat_options *opt);
+
+/* Renders a request: JSON text [n_bytes], {"messages": [...], "tools": [...], "add_generation_prompt": true,
+ * "continue_final_message": false, ...any variable of the template} or the list of messages alone.
+ *
+ * errors  ARG: the template raises, with its message; or the request is wrong, with the place; UNSUPPORTED: tools that
+ *         the template has no place for; FORMAT: the template fails with this request, with the line; LIMIT, NOMEM */
+SL_API sl_status sl_chat_render(sl_chat_prompt **out, const sl_chat *c, const char *json, size_t n_bytes,
+                                const sl_chat_options *opt, sl_err *err);
+SL_API void sl_chat_prompt_close(sl_chat_prompt *p);
+SL_API const char *sl_chat_prompt_text(const sl_chat_prompt *p, size_t *n_bytes); /* terminated, owned by p */
+/* The stretches [from, to) of the text that came out of the request: no control token is recognised in them. */
+SL_API size_t sl_chat_prompt_user_count(const sl_chat_prompt *p);
+SL_API void sl_chat_prompt_user_span(const sl_chat_prompt *p, size_t i, size_t *from, size_t *to);
+/* The prompt's ids, with the model's BOS before them unless the template wrote it; else as sl_tokenize. */
+SL_API sl_status sl_chat_prompt_tokenize(const sl_chat_prompt *p, const sl_tokenizer *t, int32_t *ids, size_t cap,
+                                         size_t *n_ids, sl_err *err);
+
 /* ---- engine ------------------------------------------------------------------------------------- */
 
 typedef enum { SL_IO_AUTO, SL_IO_URING, SL_IO_PREAD, SL_IO_BUFFERED, SL_IO_MMAP } sl_io_method;

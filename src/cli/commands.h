@@ -12,6 +12,7 @@ cli_exit cli_logits(const cli_options *o);     /* logits.c */
 cli_exit cli_perplexity(const cli_options *o); /* perplexity.c */
 cli_exit cli_tokenize(const cli_options *o);   /* tokens.c */
 cli_exit cli_detokenize(const cli_options *o);
+cli_exit cli_template(const cli_options *o);   /* chat_prompt.c */
 cli_exit cli_selftest(const cli_options *o); /* selftest.c */
 
 /* ---- open.c ---- */

@@ -26,6 +26,7 @@ static const command commands[] = {
     {"perplexity", CLI_PERPLEXITY, cli_perplexity, "MODEL -f FILE", true, "how well the model predicts a text"},
     {"tokenize", CLI_TOKENIZE, cli_tokenize, "MODEL -p TEXT", true, "the token ids of a text"},
     {"detokenize", CLI_DETOKENIZE, cli_detokenize, "MODEL --tokens 1,2,3", true, "the text of token ids"},
+    {"template", CLI_TEMPLATE, cli_template, "MODEL -f FILE", true, "the prompt that a conversation becomes"},
     {"selftest", CLI_SELFTEST, cli_selftest, "MODEL", true,
      "same tokens under every budget, read method and thread count"},
     {"models", CLI_MODELS, show_models, "", false, "the model families that this build runs"},

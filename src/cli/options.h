@@ -13,6 +13,7 @@ typedef enum {
     CLI_PERPLEXITY,
     CLI_TOKENIZE,
     CLI_DETOKENIZE,
+    CLI_TEMPLATE,
     CLI_SELFTEST,
     CLI_MODELS,
     CLI_HELP,
@@ -39,6 +40,10 @@ typedef struct {
     bool greedy, ignore_eos;
     const char *stops[CLI_MAX_STOPS];
     uint32_t n_stop;
+
+    const char *chat_template; /* --template NAME or FILE */
+    const char *system;        /* --system of run --chat */
+    bool chat, ids;            /* --chat of run, --ids of template */
 
     const char *tokens; /* --tokens */
     const char *out;

@@ -2,6 +2,7 @@
  * the plan come from headers alone. */
 #include "cli/commands.h"
 #include "cli/run_stats.h"
+#include "cli/chat_prompt.h"
 #include "cli/stop.h"
 
 #include <errno.h>
@@ -32,17 +33,42 @@ static cli_exit check_prompt(const run *r)
     return CLI_FAILED;
 }
 
+/* The ids of a user's turn by the chat template. */
+static cli_exit encode_turn(run *r, const sl_tokenizer *t, const char *text, size_t n_bytes)
+{
+    sl_chat_prompt *prompt = NULL;
+    char *request = NULL;
+    size_t n_request = 0;
+    cli_exit code = cli_chat_request(r->o->system, text, n_bytes, &request, &n_request);
+    if (code == CLI_DONE) code = cli_chat_render(r->o, request, n_request, &prompt);
+    if (code == CLI_DONE) code = cli_chat_encode(prompt, t, &r->prompt, &r->n_prompt);
+    sl_chat_prompt_close(prompt);
+    free(request);
+    return code;
+}
+
+static cli_exit check_flags(const cli_options *o)
+{
+    const char *flag = o->system ? "--system" : o->chat_template ? "--template" : NULL;
+    if (o->chat || !flag) return CLI_DONE;
+    cli_error("%s: is of use with --chat only", flag);
+    return CLI_USAGE;
+}
+
 static cli_exit encode_prompt(run *r)
 {
     sl_err err = {0};
     sl_tokenizer *t = NULL;
     char *text = NULL;
     size_t n_bytes = 0;
-    cli_exit code = cli_read_text(r->o, &text, &n_bytes);
+    cli_exit code = check_flags(r->o);
+    if (code == CLI_DONE) code = cli_read_text(r->o, &text, &n_bytes);
     if (code != CLI_DONE) return code;
     /* what it warns of, the engine will warn of again */
     if (sl_tokenizer_open(&t, r->o->model, NULL, NULL, &err) != SL_OK)
         code = cli_fail(&err);
+    else if (r->o->chat)
+        code = encode_turn(r, t, text, n_bytes);
     else
         code = cli_encode(t, text, n_bytes, SL_ENCODE_BOS | SL_ENCODE_SPECIAL, &r->prompt, &r->n_prompt);
     sl_tokenizer_close(t);

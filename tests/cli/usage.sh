@@ -3,10 +3,10 @@
 
 refuses "no command" 2 "no command" "$SLUICE"
 refuses "unknown command" 2 "'frobnicate'" "$SLUICE" frobnicate
-for command in chat serve template verify prerouter; do
+for command in chat serve verify prerouter; do
     refuses "$command is not built yet" 2 "'$command' is not a command" "$SLUICE" $command "$llama"
 done
-for command in run inspect plan bench logits perplexity tokenize detokenize selftest; do
+for command in run inspect plan bench logits perplexity tokenize detokenize template selftest; do
     refuses "$command without a model" 2 "$command: the model is missing" "$SLUICE" $command
 done
 refuses "two models" 2 "'b': one model was named already, 'a'" "$SLUICE" run a b -p x
