@@ -170,7 +170,7 @@ static void test_user_text_is_known(void **state)
         {"{% set ns = namespace(s='') %}{% for p in l %}{% set ns.s = ns.s + '<' + p %}{% endfor %}{{ ns.s }}", "<[p]<[q]"},
         {"{% filter upper %}t{{ x }}{% endfilter %}", "T[A-B-C]"},
         {"{{ x | indent(2, true) }}|{{ x | default('z') }}|{{ missing | default(x) }}", "  [a-b-c]|[a-b-c]|[a-b-c]"},
-        {"{{ x.partition('-')[2] }}{{ x | first }}{{ l | first }}", "[b-ca][p]"},
+        {"{{ x.partition('-')[2] }}{{ x | first }}{{ l | first }}", "[b-cap]"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char *got = marked(rows[i].source, json);
@@ -224,7 +224,7 @@ static void test_hostile_templates_end(void **state)
         {"{% for i in range(100000) %}{{ 'x' * 10000 }}{% endfor %}", SL_ERR_LIMIT},
         {"{% set a = [] %}{% set _ = a.append(a) %}{{ a }}", SL_ERR_LIMIT},
         {"{% set a = [] %}{% set _ = a.append(a) %}{{ a | tojson }}", SL_ERR_LIMIT},
-        {"{% set a = [] %}{% set b = [] %}{% set _ = a.append(b) %}{% set _ = b.append(a) %}{{ a == [b] }}", SL_ERR_LIMIT},
+        {"{% set a = [] %}{% set b = [] %}{% set _ = a.append(b) %}{% set _ = b.append(a) %}{{ a == b }}", SL_ERR_LIMIT},
         {"{% set a = [] %}{% for x in [1] %}{% set _ = a.append(1) %}{% for y in a %}{% set _ = a.append(1) %}{% endfor %}"
          "{% endfor %}", SL_ERR_LIMIT},
         {"{% set ns = namespace(a=[1]) %}{% for i in range(60) %}{% set ns.a = [ns.a, ns.a] %}{% endfor %}{{ ns.a | tojson }}",
@@ -258,14 +258,14 @@ static void test_deep_sources_end(void **state)
         const char *unit, *before, *after;
         sl_status rc;
     } rows[] = {
-        {"(", "{{ ", "", SL_ERR_LIMIT},          {"[", "{{ ", "", SL_ERR_FORMAT},
-        {"{'a':", "{{ ", "", SL_ERR_FORMAT},     {"not ", "{{ ", " x }}", SL_ERR_LIMIT},
+        {"(", "{{ ", "", SL_ERR_LIMIT},          {"[", "{{ ", "", SL_ERR_LIMIT},
+        {"{'a':", "{{ ", "", SL_ERR_LIMIT},     {"not ", "{{ ", " x }}", SL_ERR_LIMIT},
         {"-", "{{ ", " x }}", SL_ERR_LIMIT},     {"+1", "{{ 1", " }}", SL_ERR_LIMIT},
         {".a", "{{ x", " }}", SL_ERR_LIMIT},     {"|e", "{{ x", " }}", SL_ERR_LIMIT},
         {"[0]", "{{ x", " }}", SL_ERR_LIMIT},    {"{% if x %}", "", "", SL_ERR_LIMIT},
         {"{% for x in y %}", "", "", SL_ERR_LIMIT}, {"{% if x %}{% elif y %}", "", "", SL_ERR_LIMIT},
         {"1 if x else ", "{{ ", "2 }}", SL_ERR_LIMIT}, {"{#", "", "", SL_ERR_FORMAT},
-        {"{{", "", "", SL_ERR_FORMAT},           {"{% raw %}", "", "", SL_ERR_FORMAT},
+        {"{{", "", "", SL_ERR_LIMIT},           {"{% raw %}", "", "", SL_ERR_FORMAT},
         {" and x", "{{ x", " }}", SL_ERR_LIMIT}, {"~x", "{{ x", " }}", SL_OK},
         {"{{ x }}", "", "", SL_OK},              {" == x", "{{ x", " }}", SL_ERR_FORMAT},
     };

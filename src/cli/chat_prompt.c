@@ -15,7 +15,9 @@ cli_exit cli_chat_render(const cli_options *o, const char *request, size_t n_byt
     if (sl_chat_open(&chat, o->model, o->chat_template, cli_log, NULL, &err) != SL_OK) return cli_fail(&err);
     sl_status rc = sl_chat_render(prompt, chat, request, n_bytes, NULL, &err);
     sl_chat_close(chat);
-    return rc == SL_OK ? CLI_DONE : cli_fail(&err);
+    if (rc == SL_OK) return CLI_DONE;
+    cli_exit code = cli_fail(&err);
+    return code == CLI_USAGE ? CLI_FAILED : code; /* the messages are wrong, not the command line */
 }
 
 cli_exit cli_chat_encode(const sl_chat_prompt *prompt, const sl_tokenizer *t, int32_t **ids, size_t *n)

@@ -31,16 +31,26 @@ static sl_tpl_value path_part(const sl_tpl_str *part)
     return part->n ? sl_tpl_int(i) : sl_tpl_of_str(part);
 }
 
-sl_tpl_value sl_tpl_path(sl_tpl_run *r, sl_tpl_value v, sl_tpl_value path)
+/* otherwise: what stands in wherever a step finds nothing, or NULL. */
+static sl_tpl_value follow(sl_tpl_run *r, sl_tpl_value v, sl_tpl_value path, const sl_tpl_value *otherwise)
 {
     if (!given(path)) return v;
-    if (path.kind != SL_TPL_STR) return sl_tpl_getitem(r, v, path);
+    if (path.kind != SL_TPL_STR) {
+        v = sl_tpl_getitem(r, v, path);
+        return otherwise && v.kind == SL_TPL_UNDEFINED ? *otherwise : v;
+    }
     for (size_t from = 0, to; from <= path.s->n; from = to + 1) {
         const char *dot = memchr(path.s->p + from, '.', path.s->n - from);
         to = dot ? (size_t)(dot - path.s->p) : path.s->n;
         v = sl_tpl_getitem(r, v, path_part(sl_tpl_str_slice(r, path.s, from, to)));
+        if (otherwise && v.kind == SL_TPL_UNDEFINED) v = *otherwise;
     }
     return v;
+}
+
+sl_tpl_value sl_tpl_path(sl_tpl_run *r, sl_tpl_value v, sl_tpl_value path)
+{
+    return follow(r, v, path, NULL);
 }
 
 static sl_tpl_value fold(sl_tpl_run *r, sl_tpl_value v, bool case_sensitive)
@@ -325,12 +335,6 @@ static const sl_tpl_builtin *find_named(sl_tpl_run *r, sl_tpl_value name, bool i
     return b;
 }
 
-static sl_tpl_value map_attribute(sl_tpl_run *r, sl_tpl_value v, sl_tpl_value path, const sl_tpl_value *otherwise)
-{
-    v = sl_tpl_path(r, v, path);
-    return v.kind == SL_TPL_UNDEFINED && otherwise ? *otherwise : v;
-}
-
 FILTER(f_map)
 {
     UNUSED;
@@ -343,7 +347,7 @@ FILTER(f_map)
     sl_tpl_iter it = sl_tpl_iterate(r, self);
     sl_tpl_down(r);
     for (sl_tpl_value v; sl_tpl_next(r, &it, &v);)
-        sl_tpl_list_add(r, l, b ? sl_tpl_call_builtin(r, b, v, &args) : map_attribute(r, v, *path, named(raw, "default")));
+        sl_tpl_list_add(r, l, b ? sl_tpl_call_builtin(r, b, v, &args) : follow(r, v, *path, named(raw, "default")));
     sl_tpl_up(r);
     return generator(r, l);
 }

@@ -320,7 +320,9 @@ static void take_string(lexer *x)
 static void balance(lexer *x, char c)
 {
     if (c == '(' || c == '[' || c == '{') {
-        if (x->n_open == sizeof x->open) fail(x, "brackets are nested too deeply");
+        x->h->line = x->line;
+        if (x->n_open == sizeof x->open)
+            sl_tpl_fail(x->h, SL_ERR_LIMIT, "brackets are nested more than %zu deep", sizeof x->open);
         x->open[x->n_open++] = c == '(' ? ')' : c == '[' ? ']' : '}';
     } else if (c == ')' || c == ']' || c == '}') {
         char what[64] = "unexpected ' '";

@@ -112,12 +112,7 @@ static void split_blanks(sl_tpl_run *r, sl_tpl_value self, int64_t most, sl_tpl_
         }
     }
     if (from == SIZE_MAX) return;
-    size_t end = s->n;
-    if (most == 0) { /* the rest, whole but for blanks at its end */
-        const sl_tpl_str *rest = sl_tpl_str_strip(r, sl_tpl_str_slice(r, s, from, s->n), NULL, SL_TPL_RIGHT);
-        end = from + rest->n;
-    }
-    sl_tpl_list_add(r, out, part(r, self, from, end));
+    sl_tpl_list_add(r, out, part(r, self, from, s->n)); /* after the last split allowed: the whole rest */
 }
 
 static const sl_tpl_str *separator(sl_tpl_run *r, sl_tpl_value v)
