@@ -174,6 +174,29 @@ typedef enum { SL_BACKEND_AUTO, SL_BACKEND_CPU, SL_BACKEND_SCALAR } sl_backend_k
 typedef enum { SL_CPU_AUTO, SL_CPU_PORTABLE, SL_CPU_AVX2, SL_CPU_AVX512 } sl_cpu_level;
 typedef enum { SL_KV_AUTO, SL_KV_F32, SL_KV_F16, SL_KV_Q8 } sl_kv_type;
 
+/* Routed experts of mixtures: which of them stay in memory, and what is read before the router asks (docs/experts.md).  All
+ * choices give the same tokens.  AUTO is EXACT, or HOT when memory holds less than one token's experts. */
+typedef enum { SL_EXPERTS_AUTO, SL_EXPERTS_EXACT, SL_EXPERTS_STAGED, SL_EXPERTS_HOT, SL_EXPERTS_LAYER } sl_experts_path;
+typedef enum { SL_PREDICT_AUTO, SL_PREDICT_OFF, SL_PREDICT_HISTORY, SL_PREDICT_LOOKAHEAD } sl_predict;
+/* Names are Edge0's where it has one; 0: the default in brackets. */
+typedef struct {
+    sl_experts_path path;
+    sl_predict predict;
+    uint32_t cache_slots;         /* experts in memory at most [as many as fit] */
+    uint32_t staged_n;            /* STAGED: slots of a layer, twice [experts of a token] */
+    uint32_t hot_per_layer;       /* HOT: experts of a layer that stay [half of the slots] */
+    uint32_t hot_update_interval; /* tokens between two choices of them [4] */
+    float hot_decay;              /* of use counts, per token [0.998] */
+    uint32_t prefetch_cap;        /* experts read ahead and not used yet, at most [twice a token's in a layer] */
+    bool prefetch_always;         /* read ahead also where it has proved useless, or the drive has no time for it */
+    bool full_layer_prefill;      /* prompts: LAYER, whatever the path */
+    uint32_t prefill_full_layers; /* LAYER: only the first so many layers [all] */
+    uint32_t prefill_hot;         /* prompts: HOT with so many, whatever the path [the path] */
+} sl_expert_options;
+/* Reads "staged,staged_n=4,prefetch_cap=8": a path or one of the presets staged_k4, staged_k8, prod_k8, then fields.
+ * errors  ARG names the word */
+SL_API sl_status sl_expert_options_parse(const char *text, sl_expert_options *out, sl_err *err);
+
 typedef struct {
     size_t struct_size;         /* set by the init function */
     uint64_t memory_bytes;      /* bound on the whole process; 0: what the machine can spare */

@@ -7,6 +7,7 @@
 
 #include "stream_world.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -95,6 +96,7 @@ static inline sl_status late_wait(sl_io *io, sl_io_req *req, sl_err *err)
     l->flight[i] = l->flight[--l->n_flight];
     fill_in(l, req);
     req->state = 0;
+    if (req->os_errno == ECANCELED) return sl_fail(err, SL_ERR_CANCELED, "canceled");
     return req->os_errno ? sl_fail(err, SL_ERR_IO, "injected at file %u offset %llu", req->file,
                                    (unsigned long long)req->offset_bytes)
                          : SL_OK;
@@ -108,7 +110,23 @@ static inline bool late_poll(sl_io *io, sl_io_req *req)
     return req->state == 2;
 }
 
-static const sl_io_ops late_ops = {.submit = late_submit, .wait = late_wait, .poll = late_poll};
+/* Sometimes too late. */
+static inline void late_drop(sl_io *io, sl_io_req *req)
+{
+    late_io *l = (late_io *)io;
+    if (req->state != 1 || world_below(&l->rng, 3) == 0) return;
+    req->os_errno = ECANCELED;
+    req->state = 2;
+}
+
+static inline void late_hurry(sl_io *io, sl_io_req *req)
+{
+    (void)io;
+    req->background = false;
+}
+
+static const sl_io_ops late_ops = {
+    .submit = late_submit, .wait = late_wait, .poll = late_poll, .drop = late_drop, .hurry = late_hurry};
 
 static inline void late_open(late_io *l, const world *w, uint32_t align)
 {

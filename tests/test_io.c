@@ -742,6 +742,49 @@ static void a_canceled_wait_ends_early_and_spoils_nothing(void **state)
     }
 }
 
+/* Background reads are read too; those dropped end early, those hurried don't; others get past them. */
+static void background_reads_can_be_dropped_and_hurried(void **state)
+{
+    (void)state;
+    enum { N = 12, BYTES = 1 << 20 };
+    uint8_t *dst = aligned_alloc(ALIGN, (N + 1) * (size_t)BYTES);
+    FOR_EVERY_WAY(io)
+    {
+        sl_io_req reqs[N + 1] = {0}, *list[N + 1];
+        sl_err err = {0};
+        for (int i = 0; i <= N; i++) {
+            list[i] = &reqs[i];
+            reqs[i] = (sl_io_req){.offset_bytes = (uint64_t)(i % 5) * BYTES,
+                                  .dst = dst + (size_t)i * BYTES,
+                                  .bytes = BYTES,
+                                  .need_bytes = BYTES,
+                                  .background = i < N};
+        }
+        assert_int_equal(sl_io_submit(io, list, N + 1, &err), SL_OK);
+        sl_io_drop(io, &reqs[N - 1]);
+        sl_io_drop(io, &reqs[5]);
+        sl_io_hurry(io, &reqs[7]);
+        sl_io_hurry(io, &reqs[N]); /* an ordinary one: nothing happens */
+        assert_int_equal(sl_io_wait(io, &reqs[N], &err), SL_OK);
+        expect_bytes(&reqs[N]);
+        for (int i = N - 1; i >= 0; i--) {
+            bool may_miss = i == N - 1 || i == 5;
+            sl_status rc = sl_io_wait(io, &reqs[i], &err);
+            assert_true(rc == SL_OK || (may_miss && rc == SL_ERR_CANCELED));
+            if (rc == SL_OK) expect_bytes(&reqs[i]);
+        }
+        if (io->ops->drop && io->depth > 2) { /* uring: twelve don't fit the background's few */
+            assert_int_equal(sl_io_submit(io, list, N, &err), SL_OK);
+            sl_io_drop(io, &reqs[N - 1]);
+            assert_int_equal(sl_io_wait(io, &reqs[N - 1], &err), SL_ERR_CANCELED);
+            for (int i = 0; i < N - 1; i++) assert_int_equal(sl_io_wait(io, &reqs[i], &err), SL_OK);
+        }
+        sl_io_drop(io, &reqs[0]); /* not under way */
+        sl_io_hurry(io, &reqs[0]);
+    }
+    free(dst);
+}
+
 static void a_real_read_error_is_reported(void **state)
 {
     (void)state;
@@ -894,6 +937,7 @@ int main(void)
         WITH_FILES(empty_files_can_be_opened),
         WITH_FILES(faults_come_when_they_were_ordered),
         WITH_FILES(a_canceled_wait_ends_early_and_spoils_nothing),
+        WITH_FILES(background_reads_can_be_dropped_and_hurried),
         WITH_FILES(a_real_read_error_is_reported),
         WITH_FILES(interrupted_and_short_reads_go_on),
         WITH_FILES(a_read_that_never_comes_through_fails),

@@ -9,6 +9,7 @@ static const char *const kind_names[SL_MEM_KINDS] = {
     [SL_MEM_ALWAYS] = "small weights",
     [SL_MEM_RESIDENT] = "resident weights",
     [SL_MEM_WINDOW] = "windows",
+    [SL_MEM_EXPERTS] = "expert slots",
     [SL_MEM_KV] = "KV cache",
     [SL_MEM_SCRATCH] = "scratch",
 };

@@ -11,6 +11,7 @@ typedef enum {
     SL_MEM_ALWAYS,    /* norms, biases, rope tables */
     SL_MEM_RESIDENT,  /* pinned weights */
     SL_MEM_WINDOW,    /* windows and staging */
+    SL_MEM_EXPERTS,   /* slots of routed experts */
     SL_MEM_KV,
     SL_MEM_SCRATCH,   /* activations, logits, quantised activations */
     SL_MEM_KINDS

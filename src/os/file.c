@@ -1,10 +1,11 @@
-/* Plain files: headers, small documents, directory listings.  Weights never come this way (io.h). */
+/* Plain files: headers, small documents and records, directory listings.  Weights never come this way (io.h). */
 #include "os/io.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -172,4 +173,53 @@ void sl_file_list_free(char **names, size_t n)
     for (size_t i = 0; i < n; i++)
         sl_free(names[i]);
     sl_free(names);
+}
+
+/* ---- writing ---- */
+
+/* Makes the directories of path, which is cut at each of them in turn. */
+static sl_status make_parents(char *path, sl_err *err)
+{
+    for (char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
+        *at = 0;
+        int rc = mkdir(path, 0700), why = errno;
+        sl_status bad = rc != 0 && why != EEXIST ? sl_fail_os(err, why, "%s: the directory cannot be made", path) : SL_OK;
+        *at = '/';
+        if (bad != SL_OK) return bad;
+    }
+    return SL_OK;
+}
+
+static int write_full(int fd, const char *p, size_t n)
+{
+    while (n) {
+        ssize_t k = write(fd, p, n);
+        if (k < 0 && errno != EINTR) return errno;
+        if (k > 0) p += k, n -= (size_t)k;
+    }
+    return 0;
+}
+
+static sl_status write_and_rename(const char *path, const char *other, const void *data, size_t bytes, sl_err *err)
+{
+    int fd = open(other, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0) return sl_fail_os(err, errno, "%s: cannot be written", other);
+    int why = write_full(fd, data, bytes);
+    if (close(fd) != 0 && !why) why = errno;
+    if (!why && rename(other, path) != 0) why = errno;
+    if (!why) return SL_OK;
+    unlink(other);
+    return sl_fail_os(err, why, "%s: cannot be written", path);
+}
+
+sl_status sl_file_replace(const char *path, const void *data, size_t bytes, sl_err *err)
+{
+    size_t n = strlen(path) + 32;
+    char *other = sl_malloc(n);
+    if (!other) return sl_fail(err, SL_ERR_NOMEM, "no memory to write %s", path);
+    snprintf(other, n, "%s.%ld", path, (long)getpid());
+    sl_status rc = make_parents(other, err);
+    if (rc == SL_OK) rc = write_and_rename(path, other, data, bytes, err);
+    sl_free(other);
+    return rc;
 }

@@ -243,40 +243,56 @@ bool sl_io_cut(const sl_io_base *b, sl_io_req *r, sl_io_piece *p)
     return true;
 }
 
-void sl_io_push(sl_io_queue *q, sl_io_req *r)
+static sl_io_list *list_of(sl_io_queue *q, const sl_io_req *r)
 {
-    r->next = NULL;
-    if (q->tail)
-        q->tail->next = r;
-    else
-        q->head = r;
-    q->tail = r;
+    return r->background ? &q->background : &q->ordinary;
 }
 
-bool sl_io_next_piece(const sl_io_base *b, sl_io_queue *q, sl_io_piece *p)
+void sl_io_push(sl_io_queue *q, sl_io_req *r)
 {
-    while (q->head) {
-        sl_io_req *r = q->head;
+    sl_io_list *l = list_of(q, r);
+    r->next = NULL;
+    if (l->tail)
+        l->tail->next = r;
+    else
+        l->head = r;
+    l->tail = r;
+}
+
+static bool next_of(const sl_io_base *b, sl_io_list *l, sl_io_piece *p)
+{
+    while (l->head) {
+        sl_io_req *r = l->head;
         bool cut = sl_io_cut(b, r, p);
         if (!cut || r->done_bytes >= r->bytes) {
-            q->head = r->next;
-            if (!q->head) q->tail = NULL;
+            l->head = r->next;
+            if (!l->head) l->tail = NULL;
         }
         if (cut) return true;
     }
     return false;
 }
 
+bool sl_io_next_piece(sl_io_base *b, sl_io_queue *q, sl_io_piece *p)
+{
+    if (next_of(b, &q->ordinary, p)) return true;
+    if (b->n_background >= SL_IO_BACKGROUND || !next_of(b, &q->background, p)) return false;
+    p->background = true;
+    b->n_background++;
+    return true;
+}
+
 void sl_io_unlink(sl_io_queue *q, const sl_io_req *r)
 {
+    sl_io_list *l = list_of(q, r);
     sl_io_req *before = NULL;
-    for (sl_io_req *at = q->head; at; before = at, at = at->next) {
+    for (sl_io_req *at = l->head; at; before = at, at = at->next) {
         if (at != r) continue;
         if (before)
             before->next = at->next;
         else
-            q->head = at->next;
-        if (q->tail == at) q->tail = before;
+            l->head = at->next;
+        if (l->tail == at) l->tail = before;
         return;
     }
 }
@@ -311,6 +327,7 @@ bool sl_io_piece_done(sl_io_base *b, const sl_io_piece *p)
     int why = p->os_errno ? p->os_errno : p->got_bytes < needed ? -1 : 0;
     if (why && !r->os_errno) r->os_errno = why;
     __atomic_fetch_add(&b->io.bytes_read, p->got_bytes, __ATOMIC_RELAXED);
+    if (p->background) b->n_background--;
     return --r->n_pending == 0 && (r->done_bytes >= r->bytes || r->os_errno != 0);
 }
 
@@ -320,12 +337,32 @@ void sl_io_publish(sl_io_base *b, sl_io_req *r)
     __atomic_store_n(&r->state, SL_REQ_DONE, __ATOMIC_RELEASE);
 }
 
-void sl_io_cancel_if_asked(sl_io_base *b, sl_io_queue *q, sl_io_req *r)
+static void give_up(sl_io_base *b, sl_io_queue *q, sl_io_req *r)
 {
-    if (!b->io.cancel || !*b->io.cancel || sl_io_is_done(r)) return;
     if (!r->os_errno) r->os_errno = ECANCELED;
     sl_io_unlink(q, r);
     if (r->n_pending == 0) sl_io_publish(b, r);
+}
+
+void sl_io_cancel_if_asked(sl_io_base *b, sl_io_queue *q, sl_io_req *r)
+{
+    if (b->io.cancel && *b->io.cancel && !sl_io_is_done(r)) give_up(b, q, r);
+}
+
+void sl_io_drop_queued(sl_io_base *b, sl_io_queue *q, sl_io_req *r)
+{
+    if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) != SL_REQ_UNDER_WAY) return;
+    if (r->done_bytes < r->bytes) give_up(b, q, r); /* else all of it is under way already */
+}
+
+void sl_io_hurry_queued(sl_io_queue *q, sl_io_req *r)
+{
+    if (!r->background) return;
+    bool waits = __atomic_load_n(&r->state, __ATOMIC_ACQUIRE) == SL_REQ_UNDER_WAY && r->done_bytes < r->bytes &&
+                 r->os_errno == 0;
+    sl_io_unlink(q, r);
+    r->background = false;
+    if (waits) sl_io_push(q, r);
 }
 
 void sl_io_read_plain(sl_io_base *b, sl_io_req *r)

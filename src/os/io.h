@@ -18,6 +18,7 @@ typedef struct sl_io_req {
     void *dst;             /* multiple of io->align */
     size_t bytes;          /* multiple of io->align; may reach beyond the end of the file */
     size_t need_bytes;     /* fewer than this read is an error (unexpected end of file) */
+    bool background;       /* yields to all others: its pieces are cut when nothing else waits, a few at a time */
     /* private to the implementation: */
     struct sl_io_req *next;
     size_t done_bytes;
@@ -32,6 +33,11 @@ typedef struct {
     /* Waits until req is done; err names file, offset and reason when it failed. */
     sl_status (*wait)(sl_io *io, sl_io_req *req, sl_err *err);
     bool (*poll)(sl_io *io, sl_io_req *req); /* done already? never blocks */
+    /* For requests under way, else nothing happens; NULL when the method reads at submission.  drop gives a request up after
+     * the pieces of it that are under way: its wait ends with CANCELED, unless all of it had been read.  hurry makes a
+     * background request an ordinary one. */
+    void (*drop)(sl_io *io, sl_io_req *req);
+    void (*hurry)(sl_io *io, sl_io_req *req);
     /* mmap and memory only, else NULL: the bytes where they lie. */
     const uint8_t *(*view)(sl_io *io, uint32_t file, uint64_t offset, uint64_t bytes);
     /* mmap only, else NULL: will-need rounds outward to pages, drop inward. */
@@ -80,6 +86,14 @@ static inline sl_status sl_io_wait(sl_io *io, sl_io_req *req, sl_err *err)
 {
     return io->ops->wait(io, req, err);
 }
+static inline void sl_io_drop(sl_io *io, sl_io_req *req)
+{
+    if (io->ops->drop) io->ops->drop(io, req);
+}
+static inline void sl_io_hurry(sl_io *io, sl_io_req *req)
+{
+    if (io->ops->hurry) io->ops->hurry(io, req);
+}
 /* One read, waited for. */
 sl_status sl_io_read_now(sl_io *io, uint32_t file, uint64_t offset, void *dst, size_t bytes, size_t need, sl_err *err);
 void sl_io_close(sl_io *io);
@@ -94,6 +108,9 @@ sl_status sl_file_stat(const char *path, sl_file_info *out, sl_err *err);
 sl_status sl_file_read_at(const char *path, uint64_t offset, void *dst, size_t bytes, sl_err *err);
 /* A whole file, NUL added, at most max_bytes.  Free with sl_free. */
 sl_status sl_file_read_all(const char *path, size_t max_bytes, char **out, size_t *n_bytes, sl_err *err);
+/* Writes a whole file under another name beside it and renames it, so that readers see the old or the new one.  Missing
+ * directories of the path are made (for the owner only). */
+sl_status sl_file_replace(const char *path, const void *data, size_t bytes, sl_err *err);
 /* Names in a directory, sorted; free with sl_file_list_free. */
 sl_status sl_file_list(const char *dir, char ***names, size_t *n, sl_err *err);
 void sl_file_list_free(char **names, size_t n);

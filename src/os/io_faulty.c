@@ -85,6 +85,16 @@ static bool faulty_poll(sl_io *io, sl_io_req *req)
     return f->real->ops->poll(f->real, req);
 }
 
+static void faulty_drop(sl_io *io, sl_io_req *req)
+{
+    sl_io_drop(((faulty_io *)io)->real, req);
+}
+
+static void faulty_hurry(sl_io *io, sl_io_req *req)
+{
+    sl_io_hurry(((faulty_io *)io)->real, req);
+}
+
 static const uint8_t *faulty_view(sl_io *io, uint32_t file, uint64_t offset, uint64_t bytes)
 {
     faulty_io *f = (faulty_io *)io;
@@ -115,6 +125,8 @@ sl_status sl_io_open_faulty(sl_io **out, sl_io *real, sl_io_faults *faults, sl_e
     f->ops = (sl_io_ops){.submit = faulty_submit,
                          .wait = faulty_wait,
                          .poll = faulty_poll,
+                         .drop = faulty_drop,
+                         .hurry = faulty_hurry,
                          .view = real->ops->view ? faulty_view : NULL,
                          .advise = real->ops->advise ? faulty_advise : NULL,
                          .close = faulty_close};

@@ -8,6 +8,8 @@
 
 #define SL_IO_PIECE_BYTES  ((size_t)1 << 20) /* a larger request is cut into these, so that several run at once */
 #define SL_IO_DIRECT_ALIGN 4096u             /* least alignment of direct reads, whatever the device allows */
+#define SL_IO_BACKGROUND   4u                /* pieces of background requests under way: enough to keep a drive busy, and
+                                              * no more for a demand read to wait for */
 
 enum { SL_REQ_IDLE, SL_REQ_UNDER_WAY, SL_REQ_DONE };
 
@@ -22,6 +24,7 @@ typedef struct {
     sl_io io;
     sl_io_file *files; /* owned */
     size_t n_file;
+    uint32_t n_background; /* pieces of background requests under way; guarded as the queue is */
 } sl_io_base;
 
 /* A part of a request, under way: bytes [offset_bytes, + bytes) of its file, of which got_bytes have arrived. */
@@ -32,6 +35,7 @@ typedef struct {
     size_t bytes, got_bytes;
     int os_errno;
     uint32_t n_retry;
+    bool background; /* its request was one when it was cut */
 } sl_io_piece;
 
 /* ---- files ---- */
@@ -54,13 +58,16 @@ sl_status sl_io_finish(const sl_io_base *b, sl_io_req *r, sl_err *err);
 
 /* Cuts the next piece from r (its done_bytes says how far pieces were cut); false when nothing is left to cut. */
 bool sl_io_cut(const sl_io_base *b, sl_io_req *r, sl_io_piece *p);
-/* Requests with something left to cut, first in, first out. */
+/* Requests with something left to cut, first in, first out; those in the background wait for the others. */
 typedef struct {
     sl_io_req *head, *tail;
+} sl_io_list;
+typedef struct {
+    sl_io_list ordinary, background;
 } sl_io_queue;
 void sl_io_push(sl_io_queue *q, sl_io_req *r);
 /* The next piece of the first request; a request leaves the queue with its last piece, or when it has failed. */
-bool sl_io_next_piece(const sl_io_base *b, sl_io_queue *q, sl_io_piece *p);
+bool sl_io_next_piece(sl_io_base *b, sl_io_queue *q, sl_io_piece *p);
 /* A request that failed may still stand in the queue: it must leave before it is done, as its owner may reuse it then.
  */
 void sl_io_unlink(sl_io_queue *q, const sl_io_req *r);
@@ -73,6 +80,9 @@ void sl_io_publish(sl_io_base *b, sl_io_req *r);
 /* When the caller has asked for it (io.cancel): nothing more of r is cut, and r is done now if nothing of it is under
  * way.  The queue's lock is held, where there is one. */
 void sl_io_cancel_if_asked(sl_io_base *b, sl_io_queue *q, sl_io_req *r);
+/* drop and hurry of the table, with the queue's lock held. */
+void sl_io_drop_queued(sl_io_base *b, sl_io_queue *q, sl_io_req *r);
+void sl_io_hurry_queued(sl_io_queue *q, sl_io_req *r);
 /* The whole request by pread, now: for methods without lanes. */
 void sl_io_read_plain(sl_io_base *b, sl_io_req *r);
 

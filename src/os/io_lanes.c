@@ -105,6 +105,23 @@ static bool lanes_poll(sl_io *io, sl_io_req *req)
     return sl_io_is_done(req);
 }
 
+static void lanes_drop(sl_io *io, sl_io_req *req)
+{
+    lanes_io *l = (lanes_io *)io;
+    pthread_mutex_lock(&l->lock);
+    sl_io_drop_queued(&l->base, &l->queue, req);
+    pthread_mutex_unlock(&l->lock);
+}
+
+static void lanes_hurry(sl_io *io, sl_io_req *req)
+{
+    lanes_io *l = (lanes_io *)io;
+    pthread_mutex_lock(&l->lock);
+    sl_io_hurry_queued(&l->queue, req);
+    pthread_cond_broadcast(&l->work); /* lanes may sleep because enough of the background was under way */
+    pthread_mutex_unlock(&l->lock);
+}
+
 /* Pieces under way are read to their end, since the owner of dst may free it after close; the rest is dropped. */
 static void lanes_close(sl_io *io)
 {
@@ -123,8 +140,12 @@ static void lanes_close(sl_io *io)
     sl_free(l);
 }
 
-static const sl_io_ops lanes_ops = {
-    .submit = lanes_submit, .wait = lanes_wait, .poll = lanes_poll, .close = lanes_close};
+static const sl_io_ops lanes_ops = {.submit = lanes_submit,
+                                    .wait = lanes_wait,
+                                    .poll = lanes_poll,
+                                    .drop = lanes_drop,
+                                    .hurry = lanes_hurry,
+                                    .close = lanes_close};
 
 static int start_lanes(lanes_io *l)
 {

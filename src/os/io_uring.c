@@ -163,6 +163,19 @@ static bool uring_poll(sl_io *io, sl_io_req *req)
     return sl_io_is_done(req);
 }
 
+static void uring_drop(sl_io *io, sl_io_req *req)
+{
+    uring_io *u = (uring_io *)io;
+    sl_io_drop_queued(&u->base, &u->queue, req);
+}
+
+static void uring_hurry(sl_io *io, sl_io_req *req)
+{
+    uring_io *u = (uring_io *)io;
+    sl_io_hurry_queued(&u->queue, req);
+    drive(u, 0);
+}
+
 static void uring_close(sl_io *io)
 {
     uring_io *u = (uring_io *)io;
@@ -174,8 +187,12 @@ static void uring_close(sl_io *io)
     sl_free(u);
 }
 
-static const sl_io_ops uring_ops = {
-    .submit = uring_submit, .wait = uring_wait, .poll = uring_poll, .close = uring_close};
+static const sl_io_ops uring_ops = {.submit = uring_submit,
+                                    .wait = uring_wait,
+                                    .poll = uring_poll,
+                                    .drop = uring_drop,
+                                    .hurry = uring_hurry,
+                                    .close = uring_close};
 
 /* ---- opening ---- */
 

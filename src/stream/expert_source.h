@@ -76,6 +76,14 @@ typedef struct {
     sl_status (*down)(sl_expert_source *s, sl_expert *e, sl_err *err);
     void (*done)(sl_expert_source *s, sl_expert *e);
     void (*end)(sl_expert_source *s);
+
+    /* The rest may be NULL. */
+    /* Called now and then while computing; never blocks. */
+    void (*drive)(sl_expert_source *s);
+    /* Is it worth predicting what layer will need, to read it ahead?  Between begin and end of the layer before. */
+    bool (*wants)(sl_expert_source *s, uint32_t layer);
+    /* What layer will probably need, ids [n] likeliest first. */
+    void (*ahead)(sl_expert_source *s, uint32_t layer, const uint32_t *ids, uint32_t n);
 } sl_expert_source_ops;
 
 /* The head of every source. */

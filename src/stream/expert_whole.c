@@ -113,7 +113,7 @@ static void end(sl_expert_source *s)
     (void)s;
 }
 
-static const sl_expert_source_ops ops = {begin, next, down, done, end};
+static const sl_expert_source_ops ops = {.begin = begin, .next = next, .down = down, .done = done, .end = end};
 
 void sl_expert_whole_init(sl_expert_whole *w, const sl_expert_layer *l, const sl_matrix *views)
 {

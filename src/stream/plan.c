@@ -102,6 +102,7 @@ static choice choose_pin(sl_layout *l, uint64_t avail, sl_residency_plan *plan)
     choice stream = cheapest_stream(l, 2);
     choice least = cheaper(full, cheaper(units, stream));
     plan->full_bytes = full.cost.total;
+    plan->units_bytes = units.cost.total;
     plan->minimum_bytes = least.cost.total;
     if (avail >= full.cost.total) return full;
     if (avail >= units.cost.total) return units;
@@ -123,6 +124,7 @@ static choice choose_slots(sl_layout *l, uint64_t avail, sl_residency_plan *plan
     choice units = weigh_slots(l, l->opt.n_unit, false);
     choice least = weigh_slots(l, 2, false); /* one in use, one read ahead */
     plan->full_bytes = full.cost.total;
+    plan->units_bytes = units.cost.total;
     plan->minimum_bytes = cheaper(full, least).cost.total;
     if (avail >= full.cost.total) return full;
     if (avail >= units.cost.total) return units;

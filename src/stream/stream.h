@@ -44,6 +44,7 @@ typedef struct {
     bool fits;
     uint64_t minimum_bytes;  /* windows and staging; of units larger than most also what is cheaper to keep than to window */
     uint64_t full_bytes;     /* everything resident: more than this is useless */
+    uint64_t units_bytes;    /* all units resident, an untied table read row by row */
     uint64_t resident_bytes, window_bytes, staging_bytes;
     uint64_t stream_bytes;   /* read per sweep over all units, gaps and alignment included */
     uint64_t unit_bytes;     /* sum over all units */
@@ -72,6 +73,8 @@ sl_status sl_residency_begin(sl_residency *r, const uint32_t *sequence, uint32_t
  *         LIMIT: every window is held */
 sl_status sl_residency_acquire(sl_residency *r, uint32_t i, sl_matrix *views, sl_err *err);
 void sl_residency_release(sl_residency *r, uint32_t i);
+/* A matrix of a unit that is resident whole, without acquiring it; false when part of it streams. */
+bool sl_residency_peek(sl_residency *r, uint32_t unit, uint32_t i_rows, sl_matrix *view);
 /* Called now and then while computing: starts queued reads that the reader can't start by itself.  Never blocks. */
 void sl_residency_drive(sl_residency *r);
 /* Ends the sweep early or normally; nothing stays acquired. */

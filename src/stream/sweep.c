@@ -75,6 +75,24 @@ static void views_of_memory(sl_residency *r, uint32_t unit, const sl_window *w, 
     }
 }
 
+bool sl_residency_peek(sl_residency *r, uint32_t unit, uint32_t i_rows, sl_matrix *view)
+{
+    const sl_layout *l = &r->layout;
+    if (!r->loaded || unit >= l->opt.n_unit || i_rows >= l->opt.units[unit].n_rows) return false;
+    for (uint32_t i = l->first[unit]; i < l->first[unit + 1]; i++) {
+        const sl_range *g = &l->ranges[i];
+        if (g->entry != i_rows) continue;
+        const uint8_t *data = r->layout.opt.views ? r->io->ops->view(r->io, g->file, g->offset, g->bytes)
+                              : g->keep == g->bytes ? r->resident.ptr + g->keep_at
+                                                    : NULL;
+        if (!data) return false;
+        *view = matrix_of(&l->opt.units[unit].rows[i_rows], g);
+        add_part(view, data, g->bytes);
+        return true;
+    }
+    return false;
+}
+
 /* ---- acquire and release ---- */
 
 /* Waits for the unit's window while the next ones are being read. */
