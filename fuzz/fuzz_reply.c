@@ -1,6 +1,6 @@
-/* Fuzz target: hostile text through every dialect.  The first byte chooses the dialect, the second the cuts; the rest is the
- * text.  Whatever the cuts, events joined and the message are those of the whole text; both are valid UTF-8, arguments are
- * JSON objects, and text without markers is never changed. */
+/* Fuzz target: hostile text through every dialect.  The first byte chooses the dialect, the second the cuts; the rest
+ * is the text.  Whatever the cuts, events joined and the message are those of the whole text; both are valid UTF-8,
+ * arguments are JSON objects, and text without markers is never changed. */
 #include "base/json.h"
 
 #include <stdlib.h>
@@ -15,7 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char TOOLS[] =
     "[{\"name\": \"f\", \"parameters\": {\"type\": \"object\", \"properties\": {\"s\": {\"type\": \"string\"}, \"n\": "
-    "{\"type\": \"integer\"}, \"o\": {\"type\": \"object\"}, \"u\": {\"type\": [\"string\", \"null\"]}}}}, {\"name\": \"g\"}]";
+    "{\"type\": \"integer\"}, \"o\": {\"type\": \"object\"}, \"u\": {\"type\": [\"string\", \"null\"]}}}}, {\"name\": "
+    "\"g\"}]";
 
 typedef struct {
     sl_buf text[3]; /* reasoning, content, calls */
@@ -105,7 +106,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bool plain = sl_utf8_valid_prefix(text, n) == n;
     for (size_t i = 0; i < n; i++)
         plain = plain && !memchr("<>[]{}|\n\t\r Af", text[i], 14);
-    if (plain && !(data[1] & 32)) FUZZ_CHECK(whole.text[1].len == n && (!n || memcmp(whole.text[1].data, text, n) == 0));
+    if (plain && !(data[1] & 32))
+        FUZZ_CHECK(whole.text[1].len == n && (!n || memcmp(whole.text[1].data, text, n) == 0));
     free(a);
     free(b);
     free_joined(&whole);

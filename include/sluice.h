@@ -357,8 +357,9 @@ SL_API sl_status sl_sample(sl_sampler *sm, const float *logits, int32_t *token, 
  * from its chat template (docs/replies.md).  The text is fed as it comes, cut anywhere, even inside a character; events
  * joined equal the message whatever the cuts.
  *
- * The text must show control tokens, because markers often are: open the detokeniser with special = true, and stop
- * before the token that ends generation.  Bytes that are not UTF-8 become U+FFFD.
+ * Markers often are control tokens, which a detokeniser hides or shows all alike.  So feed tokens (sl_reply_push_token),
+ * of which control tokens show only where the dialect knows them; or text in which those show that sl_reply_needs() tells.
+ * Stop before the token that ends generation.  Bytes that are not UTF-8 become U+FFFD.
  *
  * A call is reported once it is whole and well-formed; until then its text is held back (sl_reply_held_bytes()).  What
  * turns out not to be a call is content, byte for byte.  White space that only separates parts (around markers, between
@@ -392,22 +393,27 @@ typedef struct {
     const char *dialect;       /* a name of sl_reply_dialect_name(); NULL: found by chat_template and tokenizer */
     const char *chat_template; /* source text; NULL: not known */
     const sl_tokenizer *tokenizer; /* its special tokens tell what the template does not show; NULL: not asked */
-    const char *prompt;        /* the rendered prompt or its end (256 bytes do), for SL_THINKING_AUTO; NULL: not known */
+    const char *prompt;    /* the rendered prompt or its end (256 bytes do), for SL_THINKING_AUTO; NULL: not known */
     sl_thinking thinking;
-    const char *tools;       /* JSON array as in a request (OpenAI's or Anthropic's form); NULL: calls stay content */
-    uint64_t id_seed;        /* ids of calls are made from it, where the model gives none */
-    size_t max_bytes;        /* of the whole text; more is LIMIT */
-    size_t max_call_bytes;   /* a longer call stays content */
+    const char *tools;     /* JSON array as in a request, OpenAI's or Anthropic's form; NULL: calls stay content */
+    uint64_t id_seed;      /* ids of calls are made from it, where the model gives none */
+    size_t max_bytes;      /* of the whole text; more is LIMIT */
+    size_t max_call_bytes; /* a longer call stays content */
     void (*each)(void *user, const sl_reply_event *event); /* NULL: no events */
     void *user;
 } sl_reply_options;
 
 SL_API void sl_reply_options_init(sl_reply_options *opt);
-/* Nothing of opt is kept but each and user.
+/* Nothing of opt is kept but tokenizer (borrowed until close), each and user.
  * errors  ARG (unknown dialect, no options), FORMAT (tools are not an array of functions), NOMEM */
 SL_API sl_status sl_reply_open(sl_reply **out, const sl_reply_options *opt, sl_err *err);
-/* errors  LIMIT (max_bytes), NOMEM, ARG (after the end); after any of them every call says the same */
+/* errors  LIMIT (max_bytes) and NOMEM, which every later call repeats; ARG (behind the finish) */
 SL_API sl_status sl_reply_push(sl_reply *r, const char *text, size_t n_bytes, sl_err *err);
+/* The same for a token of the tokenizer given at open.
+ * errors  also ARG: no tokenizer, id outside the vocabulary (nothing changed then) */
+SL_API sl_status sl_reply_push_token(sl_reply *r, int32_t id, sl_err *err);
+/* Must a control token with this text show in what is pushed? */
+SL_API bool sl_reply_needs(const sl_reply *r, const char *token, size_t n_bytes);
 /* The text is over, or the token limit was reached: what is held is decided.  A call that is not whole is content. */
 SL_API sl_status sl_reply_finish(sl_reply *r, sl_err *err);
 SL_API size_t sl_reply_held_bytes(const sl_reply *r);

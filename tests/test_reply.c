@@ -1,16 +1,19 @@
-/* Replies: every text is parsed whole, cut at every byte, and byte by byte; events joined and the message must be the same
- * each time.  Expectations are written out here, or come from the models' own templates (tests/fixtures/replies, made by
- * tools/check_replies.py). */
+/* Replies: every text is parsed whole, cut at every byte, and byte by byte; events joined and the message must be the
+ * same each time.  Expectations are written out here, or come from the models' own templates (tests/fixtures/replies,
+ * made by tools/check_replies.py). */
 #include "base/json.h"
 #include "support.h"
+#include "text/text_int.h"
 
 #include <time.h>
 
 static const char TOOLS[] =
     "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {\"type\": \"object\", \"properties\": {"
     "\"s\": {\"type\": \"string\"}, \"n\": {\"type\": \"integer\"}, \"b\": {\"type\": \"boolean\"}, \"o\": {\"type\": "
-    "\"object\"}, \"a\": {\"type\": \"array\"}, \"sn\": {\"type\": [\"string\", \"null\"]}, \"u\": {\"anyOf\": [{\"type\": "
-    "\"string\"}, {\"type\": \"number\"}]}, \"e\": {\"enum\": [\"x\", \"1\"]}, \"ref\": {\"$ref\": \"#/x\"}}}}}, {\"name\": "
+    "\"object\"}, \"a\": {\"type\": \"array\"}, \"sn\": {\"type\": [\"string\", \"null\"]}, \"u\": {\"anyOf\": "
+    "[{\"type\": "
+    "\"string\"}, {\"type\": \"number\"}]}, \"e\": {\"enum\": [\"x\", \"1\"]}, \"ref\": {\"$ref\": \"#/x\"}}}}}, "
+    "{\"name\": "
     "\"g\", \"input_schema\": {\"type\": \"object\", \"properties\": {\"x\": {\"type\": \"string\"}}}}]";
 
 typedef struct {
@@ -22,15 +25,18 @@ typedef struct {
 /* Events joined: reasoning, content, and per call "id name args". */
 typedef struct {
     char *text[3];
-    size_t len[3], n_event;
+    size_t len[3], cap[3];
     uint32_t calls;
     bool open;
 } joined;
 
 static void append(joined *j, int what, const char *p, size_t n)
 {
-    j->text[what] = realloc(j->text[what], j->len[what] + n + 1);
-    assert_non_null(j->text[what]);
+    if (j->len[what] + n >= j->cap[what]) {
+        j->cap[what] = 2 * (j->len[what] + n + 1);
+        j->text[what] = realloc(j->text[what], j->cap[what]);
+        assert_non_null(j->text[what]);
+    }
     memcpy(j->text[what] + j->len[what], p, n);
     j->text[what][j->len[what] += n] = 0;
 }
@@ -39,7 +45,6 @@ static void each(void *user, const sl_reply_event *e)
 {
     joined *j = user;
     static const char *const ends[] = {" ", "\n"};
-    j->n_event++;
     switch (e->kind) {
     case SL_REPLY_REASONING:
     case SL_REPLY_CONTENT:
@@ -201,7 +206,8 @@ static void expect(input in, const char *reasoning, const char *content, const c
     free(parse_all_ways(&in, &j));
     char *got = calloc(1, j.len[2] + 1);
     strip_ids(text_of(&j, 2), got);
-    if (strcmp(text_of(&j, 0), reasoning) != 0) fail_msg("%s\nreasoning '%s', not '%s'", in.text, text_of(&j, 0), reasoning);
+    if (strcmp(text_of(&j, 0), reasoning) != 0)
+        fail_msg("%s\nreasoning '%s', not '%s'", in.text, text_of(&j, 0), reasoning);
     if (strcmp(text_of(&j, 1), content) != 0) fail_msg("%s\ncontent '%s', not '%s'", in.text, text_of(&j, 1), content);
     if (strcmp(got, calls) != 0) fail_msg("%s\ncalls '%s', not '%s'", in.text, got, calls);
     free(got);
@@ -236,10 +242,10 @@ static void thinking_in_prompt_or_output(void **state)
     think("<think>\n\n</think>\n\n", "C", "", "C");
     think("<think>\n\n</think>\n\n", "\n\nC", "", "C");
     think(NULL, "<think>\n\n</think>\n\nC", "", "C");
-    think(NULL, "</think>C", "", "C");                         /* closed, never opened */
+    think(NULL, "</think>C", "", "C"); /* closed, never opened */
     think(NULL, "\n <think>A</think>C", "A", "C");
     think(NULL, "What is <think>?</think>", "", "What is <think>?</think>"); /* not at the start: text */
-    think("<think>", "cut of", "cut of", "");                  /* the token limit */
+    think("<think>", "cut of", "cut of", "");                                /* the token limit */
     think("<think>", "cut\n", "cut\n", "");
     think("<think>", "A </thi", "A </thi", "");
     think("<think>", "<think>A</think>C", "<think>A", "C");
@@ -282,10 +288,14 @@ static void thinking_can_be_set(void **state)
 static void calls_inside_thinking_are_text(void **state)
 {
     (void)state;
-    expect((input){.dialect = "hermes", .hints = "</think>", .tools = TOOLS,
-                   .text = "<think>I write <tool_call>{\"name\": \"f\"}</tool_call>\n</think>\n<tool_call>{\"name\": \"g\", "
-                           "\"arguments\": {\"x\": \"</think>\"}}</tool_call>"},
-           "I write <tool_call>{\"name\": \"f\"}</tool_call>", "", "g {\"x\": \"</think>\"}\n");
+    expect(
+        (input){.dialect = "hermes",
+                .hints = "</think>",
+                .tools = TOOLS,
+                .text =
+                    "<think>I write <tool_call>{\"name\": \"f\"}</tool_call>\n</think>\n<tool_call>{\"name\": \"g\", "
+                    "\"arguments\": {\"x\": \"</think>\"}}</tool_call>"},
+        "I write <tool_call>{\"name\": \"f\"}</tool_call>", "", "g {\"x\": \"</think>\"}\n");
 }
 
 static void space_around_calls_is_nobodys(void **state)
@@ -312,11 +322,14 @@ static void space_around_calls_is_nobodys(void **state)
 static void hermes_calls(void **state)
 {
     (void)state;
-    expect_in("hermes", "<tool_call>{\"name\": \"f\", \"arguments\": {\"s\": \"a\\n\\\"</tool_call>é\", \"n\": 1.0}}</tool_call>", "",
-              "f {\"s\": \"a\\n\\\"</tool_call>é\", \"n\": 1.0}\n"); /* verbatim */
-    expect_in("hermes", "<tool_call>\n{\"arguments\": {}, \"name\": \"other\", \"id\": [{}]}\n</tool_call>", "", "other {}\n");
+    expect_in("hermes",
+              "<tool_call>{\"name\": \"f\", \"arguments\": {\"s\": \"a\\n\\\"</tool_call>é\", \"n\": 1.0}}</tool_call>",
+              "", "f {\"s\": \"a\\n\\\"</tool_call>é\", \"n\": 1.0}\n"); /* verbatim */
+    expect_in("hermes", "<tool_call>\n{\"arguments\": {}, \"name\": \"other\", \"id\": [{}]}\n</tool_call>", "",
+              "other {}\n");
     expect_in("hermes", "<tool_call>{\"name\": \"f\", \"parameters\": {\"n\": 1}}</tool_call>", "", "f {\"n\": 1}\n");
-    expect_in("hermes", "<tool_call>{\"name\": \"f\", \"arguments\": \"{\\\"n\\\": 1}\"}</tool_call>", "", "f {\"n\": 1}\n");
+    expect_in("hermes", "<tool_call>{\"name\": \"f\", \"arguments\": \"{\\\"n\\\": 1}\"}</tool_call>", "",
+              "f {\"n\": 1}\n");
     expect_in("hermes", "<tool_call>{\"name\": \"f\", \"arguments\": null}</tool_call>", "", "f {}\n");
     expect_in("hermes", "<tool_call><tool_call>{\"name\": \"f\"}</tool_call>", "<tool_call>", "f {}\n");
     expect_in("hermes", "Use <tool_call>. <tool_call>{\"name\": \"f\"}</tool_call>", "Use <tool_call>.", "f {}\n");
@@ -326,12 +339,35 @@ static void malformed_calls_are_text(void **state)
 {
     (void)state;
     static const char *const bodies[] = {
-        "",           "{}",           "{\"name\": \"\"}",     "{\"name\": 1}",        "{\"name\": \"f\", \"arguments\": [1]}",
-        "[]",         "{\"name\"}",   "{\"name\": \"f\",}",   "{\"name\": \"a b\"}",  "{\"name\": \"f\", \"arguments\": \"[\"}",
-        "f",          "{'name': 1}",  "{\"name\": \"f\"} x",  "{\"name\": \"f\"}}",   "{\"name\": \"f\", \"name\": \"g\"}",
-        "{\"a\": 01}", "{\"a\": tru}", "{\"a\": \"\\x\"}",    "{\"a\": \"\n\"}",      "{\"arguments\": {}, \"arguments\": {}}",
-        "{\"a\": 1.}", "{\"a\": 1e}",  "{\"a\": -}",          "{\"a\": \"\\u00g0\"}", "{\"name\": \"f\\u0000\"}",
-        "<function=f>", "{\"name\": \"f\"", "{\"name\": \"f", "{\"name\": \"f\", \"arguments\": {\"a\": 1e999}}",
+        "",
+        "{}",
+        "{\"name\": \"\"}",
+        "{\"name\": 1}",
+        "{\"name\": \"f\", \"arguments\": [1]}",
+        "[]",
+        "{\"name\"}",
+        "{\"name\": \"f\",}",
+        "{\"name\": \"a b\"}",
+        "{\"name\": \"f\", \"arguments\": \"[\"}",
+        "f",
+        "{'name': 1}",
+        "{\"name\": \"f\"} x",
+        "{\"name\": \"f\"}}",
+        "{\"name\": \"f\", \"name\": \"g\"}",
+        "{\"a\": 01}",
+        "{\"a\": tru}",
+        "{\"a\": \"\\x\"}",
+        "{\"a\": \"\n\"}",
+        "{\"arguments\": {}, \"arguments\": {}}",
+        "{\"a\": 1.}",
+        "{\"a\": 1e}",
+        "{\"a\": -}",
+        "{\"a\": \"\\u00g0\"}",
+        "{\"name\": \"f\\u0000\"}",
+        "<function=f>",
+        "{\"name\": \"f\"",
+        "{\"name\": \"f",
+        "{\"name\": \"f\", \"arguments\": {\"a\": 1e999}}",
     };
     for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; i++) {
         char text[200];
@@ -357,7 +393,7 @@ static void without_tools_calls_are_text(void **state)
         expect((input){.dialect = cases[i].dialect, .text = cases[i].text}, "", cases[i].text, "");
 }
 
-#define QWEN(body) "<tool_call>\n<function=f>\n" body "</function>\n</tool_call>"
+#define QWEN(body)        "<tool_call>\n<function=f>\n" body "</function>\n</tool_call>"
 #define PARAM(key, value) "<parameter=" key ">\n" value "\n</parameter>\n"
 
 static void parameters_are_typed_by_the_schema(void **state)
@@ -366,25 +402,41 @@ static void parameters_are_typed_by_the_schema(void **state)
     static const struct {
         const char *key, *value, *json;
     } cases[] = {
-        {"s", "12", "\"12\""},       {"s", "{\"a\": 1}", "\"{\\\"a\\\": 1}\""},
-        {"s", "null", "\"null\""},   {"s", " x ", "\" x \""},
-        {"s", "", "\"\""},           {"s", "\n\n", "\"\\n\\n\""},
-        {"n", "12", "12"},           {"n", " -3 ", "-3"},
-        {"n", "1.50", "1.50"},       {"n", "twelve", "\"twelve\""},
-        {"n", "012", "\"012\""},     {"n", "1 2", "\"1 2\""},
-        {"b", "True", "true"},       {"b", "false", "false"},
-        {"b", "None", "null"},       {"b", "yes", "\"yes\""},
+        {"s", "12", "\"12\""},
+        {"s", "{\"a\": 1}", "\"{\\\"a\\\": 1}\""},
+        {"s", "null", "\"null\""},
+        {"s", " x ", "\" x \""},
+        {"s", "", "\"\""},
+        {"s", "\n\n", "\"\\n\\n\""},
+        {"n", "12", "12"},
+        {"n", " -3 ", "-3"},
+        {"n", "1.50", "1.50"},
+        {"n", "twelve", "\"twelve\""},
+        {"n", "012", "\"012\""},
+        {"n", "1 2", "\"1 2\""},
+        {"b", "True", "true"},
+        {"b", "false", "false"},
+        {"b", "None", "null"},
+        {"b", "yes", "\"yes\""},
         {"o", "{\"a\":[1, null]}", "{\"a\":[1, null]}"},
         {"o", "{'a': [1, None, 'x\"y', True]}", "{\"a\": [1, null, \"x\\\"y\", true]}"},
-        {"o", "{", "\"{\""},         {"o", "{'a': 1", "\"{'a': 1\""},
+        {"o", "{", "\"{\""},
+        {"o", "{'a': 1", "\"{'a': 1\""},
         {"a", "['a', (1, 2),]", "[\"a\", [1, 2]]"},
-        {"a", "[1,2]", "[1,2]"},     {"sn", "null", "null"},
-        {"sn", "None", "null"},      {"sn", "12", "\"12\""},
-        {"sn", "x", "\"x\""},        {"u", "1e3", "1e3"},
-        {"u", "true", "\"true\""},   {"e", "1", "\"1\""},
-        {"ref", "1", "1"},           {"ref", "x", "\"x\""},
-        {"new", "[1]", "[1]"},       {"new", "True", "\"True\""},
-        {"new", "\"q\"", "\"q\""},   {"new", "a\nb\t\x01", "\"a\\nb\\t\\u0001\""},
+        {"a", "[1,2]", "[1,2]"},
+        {"sn", "null", "null"},
+        {"sn", "None", "null"},
+        {"sn", "12", "\"12\""},
+        {"sn", "x", "\"x\""},
+        {"u", "1e3", "1e3"},
+        {"u", "true", "\"true\""},
+        {"e", "1", "\"1\""},
+        {"ref", "1", "1"},
+        {"ref", "x", "\"x\""},
+        {"new", "[1]", "[1]"},
+        {"new", "True", "\"True\""},
+        {"new", "\"q\"", "\"q\""},
+        {"new", "a\nb\t\x01", "\"a\\nb\\t\\u0001\""},
         {"s", "</a> </param </parameter", "\"</a> </param </parameter\""},
         {"s", "</parameter> or so", "\"</parameter> or so\""},
         {"s", "</function>", "\"</function>\""},
@@ -404,17 +456,20 @@ static void tagged_parameters(void **state)
     (void)state;
     expect_in("qwen-xml", "A\n" QWEN(PARAM("s", "a\nb") PARAM("n", "1")) "\n" QWEN(""), "A",
               "f {\"s\": \"a\\nb\", \"n\": 1}\nf {}\n");
-    expect_in("qwen-xml", "<tool_call><function=f><parameter=n>1</parameter></function></tool_call>", "", "f {\"n\": 1}\n");
+    expect_in("qwen-xml", "<tool_call><function=f><parameter=n>1</parameter></function></tool_call>", "",
+              "f {\"n\": 1}\n");
     expect_in("qwen-xml", "<function=g>\n" PARAM("x", "1") "</function>\n</tool_call>B", "B", "g {\"x\": \"1\"}\n");
     expect_text("qwen-xml", "<function=unknown>\n" PARAM("x", "1") "</function>"); /* bare: only a known function */
-    expect_text("qwen-xml", QWEN(PARAM("s", "a") PARAM("s", "b")));               /* twice the same */
+    expect_text("qwen-xml", QWEN(PARAM("s", "a") PARAM("s", "b")));                /* twice the same */
     expect_text("qwen-xml", QWEN("<parameter=>\n1\n</parameter>\n"));
     expect_text("qwen-xml", QWEN("stray " PARAM("s", "a")));
     expect_text("qwen-xml", QWEN("<parameter=s>\nnever closed\n"));
     /* one that was never closed does not swallow the next call */
     expect_in("qwen-xml", QWEN("<parameter=s>\nopen\n") "\n" QWEN(PARAM("s", "a")), QWEN("<parameter=s>\nopen\n"),
               "f {\"s\": \"a\"}\n");
-    expect_in("glm", "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value> 1</arg_value><arg_key>n</arg_key><arg_value>2</arg_value>\n</tool_call>",
+    expect_in("glm",
+              "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value> "
+              "1</arg_value><arg_key>n</arg_key><arg_value>2</arg_value>\n</tool_call>",
               "", "f {\"s\": \" 1\", \"n\": 2}\n");
     expect_in("glm", "<tool_call>g</tool_call>", "", "g {}\n");
     expect_text("glm", "<tool_call>f x</tool_call>");
@@ -427,7 +482,8 @@ static void bare_json_calls(void **state)
     (void)state;
     expect_in("llama3", "{\"name\": \"f\", \"parameters\": {\"n\": 1}}", "", "f {\"n\": 1}\n");
     expect_in("llama3", "\n{\"type\": \"function\", \"name\": \"f\", \"parameters\": {}} ", "", "f {}\n");
-    expect_in("llama3", "{\"name\": \"f\", \"parameters\": {}}; {\"name\": \"g\", \"parameters\": {}}", "", "f {}\ng {}\n");
+    expect_in("llama3", "{\"name\": \"f\", \"parameters\": {}}; {\"name\": \"g\", \"parameters\": {}}", "",
+              "f {}\ng {}\n");
     expect_text("llama3", "{\"name\": \"f\", \"parameters\": {}} is how to call it");
     expect_text("llama3", "{\"name\": \"f\", \"parameters\": {}};");
     expect_text("llama3", "{\"name\": \"Anna\", \"parameters\": {}}"); /* no tool of ours */
@@ -443,11 +499,15 @@ static void bare_json_calls(void **state)
 static void names_in_markers(void **state)
 {
     (void)state;
-    expect_in("deepseek", "A<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"n\": 1}<｜tool▁call▁end｜>"
-              "<｜tool▁call▁begin｜>function<｜tool▁sep｜>g\n```json\n{\"x\": \"```\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>B",
+    expect_in("deepseek",
+              "A<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"n\": 1}<｜tool▁call▁end｜>"
+              "<｜tool▁call▁begin｜>function<｜tool▁sep｜>g\n```json\n{\"x\": "
+              "\"```\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>B",
               "AB", "f {\"n\": 1}\ng {\"x\": \"```\"}\n");
-    expect_in("deepseek", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{}<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>g", /* cut */
-              "<｜tool▁call▁begin｜>g", "f {}\n");
+    expect_in(
+        "deepseek",
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{}<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>g",
+        "<｜tool▁call▁begin｜>g", "f {}\n");
     expect_in("gemma4", "<|tool_call>call:f{s:<|\"|>a{\"b<|\"|>,n:1,o:{k:[1,None,{}]},b:true}<tool_call|>", "",
               "f {\"s\": \"a{\\\"b\", \"n\": 1, \"o\": {\"k\": [1, null, {}]}, \"b\": true}\n");
     expect_text("gemma4", "<|tool_call>call:f{s:nothing quoted}<tool_call|>");
@@ -464,8 +524,10 @@ static void dsml_parameters_have_types(void **state)
 {
     (void)state;
 #define P(k, s, v) "<｜DSML｜parameter name=\"" k "\" string=\"" s "\">" v "</｜DSML｜parameter>\n"
-    expect_in("deepseek-v3.2", "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"f\">\n" P("n", "true", "1") P("s", "false", "2") P("a", "false", "x")
-              "</｜DSML｜invoke>\n</｜DSML｜function_calls>", "", "f {\"n\": \"1\", \"s\": 2, \"a\": \"x\"}\n");
+    expect_in("deepseek-v3.2",
+              "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"f\">\n" P("n", "true", "1") P("s", "false", "2")
+                  P("a", "false", "x") "</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+              "", "f {\"n\": \"1\", \"s\": 2, \"a\": \"x\"}\n");
     expect_text("deepseek-v3.2", "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"f\">\n" P("n", "maybe", "1"));
 }
 
@@ -473,8 +535,8 @@ static void dsml_parameters_have_types(void **state)
 
 static void harmony(const char *text, const char *reasoning, const char *content, const char *calls)
 {
-    expect((input){.dialect = "harmony", .tools = TOOLS, .prompt = "<|start|>assistant", .text = text}, reasoning, content,
-           calls);
+    expect((input){.dialect = "harmony", .tools = TOOLS, .prompt = "<|start|>assistant", .text = text}, reasoning,
+           content, calls);
 }
 
 static void harmony_channels(void **state)
@@ -483,9 +545,11 @@ static void harmony_channels(void **state)
     harmony("<|channel|>analysis<|message|>A.<|end|><|start|>assistant<|channel|>final<|message|>B.", "A.", "B.", "");
     harmony("<|channel|>final<|message|>B <|x|>.<|return|>", "", "B <|x|>.", "");
     harmony("<|channel|>analysis<|message|>A<|end|><|start|>assistant<|channel|>commentary to=functions.f "
-            "<|constrain|>json<|message|>{\"n\": 1}<|call|>", "A", "", "f {\"n\": 1}\n");
+            "<|constrain|>json<|message|>{\"n\": 1}<|call|>",
+            "A", "", "f {\"n\": 1}\n");
     harmony(" to=functions.f<|channel|>commentary json<|message|>{}", "", "", "f {}\n");
-    harmony("<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>commentary to=functions.f<|message|>{}",
+    harmony("<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>commentary "
+            "to=functions.f<|message|>{}",
             "", "I look.", "f {}\n");
     harmony("<|channel|>analysis<|message|>A<|end|><|start|>assistant<|channel|>analysis<|message|>B", "A\nB", "", "");
     harmony("<|channel|>analysis<|message|>cut", "cut", "", "");
@@ -493,7 +557,8 @@ static void harmony_channels(void **state)
     harmony("Plain.", "", "Plain.", "");
     harmony("<|channel|>final<|mess", "", "<|channel|>final<|mess", "");
     harmony("<|channel|>other<|message|>x", "", "<|channel|>other<|message|>x", "");
-    harmony("<|channel|>commentary to=functions.f<|message|>not json", "", "<|channel|>commentary to=functions.f<|message|>not json", "");
+    harmony("<|channel|>commentary to=functions.f<|message|>not json", "",
+            "<|channel|>commentary to=functions.f<|message|>not json", "");
     harmony("<|channel|>final<|message|>B<|end|><|start|>functions.f to=assistant<|message|>{}", "",
             "B<|start|>functions.f to=assistant<|message|>{}", "");
 }
@@ -517,7 +582,8 @@ static void ids_suit_their_dialect(void **state)
 {
     (void)state;
     char a[4][64] = {""}, b[4][64] = {""};
-    static const char two[] = "<tool_call>{\"name\": \"f\"}</tool_call><tool_call>{\"name\": \"f\", \"id\": \"mine\"}</tool_call>";
+    static const char two[] =
+        "<tool_call>{\"name\": \"f\"}</tool_call><tool_call>{\"name\": \"f\", \"id\": \"mine\"}</tool_call>";
     ids_of("hermes", two, a);
     ids_of("hermes", two, b);
     assert_string_equal(a[0], b[0]); /* of the seed alone */
@@ -527,12 +593,17 @@ static void ids_suit_their_dialect(void **state)
     ids_of("mistral", "[TOOL_CALLS]f[ARGS]{}[TOOL_CALLS]f[CALL_ID]abcDEF123[ARGS]{}[TOOL_CALLS]g{}", a);
     assert_int_equal(strlen(a[0]), 9);
     assert_string_equal(a[1], "abcDEF123");
-    ids_of("mistral", "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {}, \"id\": \"abcDEF123\"}, {\"name\": \"f\", \"id\": \"abcDEF123\"}]", a);
+    ids_of("mistral",
+           "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {}, \"id\": \"abcDEF123\"}, {\"name\": \"f\", \"id\": "
+           "\"abcDEF123\"}]",
+           a);
     assert_string_equal(a[0], "abcDEF123");
     assert_int_equal(strlen(a[1]), 9);
     assert_string_not_equal(a[1], "abcDEF123"); /* not twice the same */
-    ids_of("kimi-k2", "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
-           "<|tool_call_begin|>functions.g:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>", a);
+    ids_of("kimi-k2",
+           "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
+           "<|tool_call_begin|>functions.g:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>",
+           a);
     assert_string_equal(a[0], "functions.f:0");
     assert_string_equal(a[1], "functions.g:1");
 }
@@ -549,7 +620,9 @@ static void broken_characters_become_one_mark(void **state)
     assert_int_equal(j.len[1], sizeof want - 1);
     assert_memory_equal(j.text[1], want, sizeof want - 1);
     clear(&j);
-    in = (input){.dialect = "hermes", .tools = TOOLS, .text = "<tool_call>{\"name\": \"f\", \"arguments\": {\"s\": \"\xff\"}}</tool_call>"};
+    in = (input){.dialect = "hermes",
+                 .tools = TOOLS,
+                 .text = "<tool_call>{\"name\": \"f\", \"arguments\": {\"s\": \"\xff\"}}</tool_call>"};
     free(parse_all_ways(&in, &j));
     assert_non_null(strstr(text_of(&j, 2), "{\"s\": \"\xef\xbf\xbd\"}"));
     clear(&j);
@@ -665,8 +738,10 @@ static void hostile_text_costs_linear_time(void **state)
 static void a_call_has_a_longest_length(void **state)
 {
     (void)state;
-    static const char call[] = "A <tool_call>{\"name\": \"f\", \"arguments\": {\"s\": \"日本\"}}</tool_call> <tool_call>{\"name\": \"g\"}</tool_call>";
-    size_t first = strlen("<tool_call>{\"name\": \"f\", \"arguments\": {\"s\": \"日本\"}}</tool_call>"), n = strlen(call);
+    static const char call[] = "A <tool_call>{\"name\": \"f\", \"arguments\": {\"s\": \"日本\"}}</tool_call> "
+                               "<tool_call>{\"name\": \"g\"}</tool_call>";
+    size_t first = strlen("<tool_call>{\"name\": \"f\", \"arguments\": {\"s\": \"日本\"}}</tool_call>"),
+           n = strlen(call);
     for (size_t limit = first - 20; limit <= first + 1; limit++) {
         char *want = NULL;
         for (size_t cut = 1; cut <= n; cut++) {
@@ -774,14 +849,23 @@ static void any_allocation_may_fail(void **state)
 {
     (void)state;
     static const input inputs[] = {
-        {.dialect = "hermes", .text = "<think>a</think>b <tool_call>{\"name\": \"f\", \"arguments\": \"{}\"}</tool_call>\n<tool_call>{\"name\": \"g\", \"id\": \"\\u00e9\"}</tool_call> c"},
+        {.dialect = "hermes",
+         .text = "<think>a</think>b <tool_call>{\"name\": \"f\", \"arguments\": "
+                 "\"{}\"}</tool_call>\n<tool_call>{\"name\": \"g\", \"id\": \"\\u00e9\"}</tool_call> c"},
         {.dialect = "qwen-xml", .text = "a " QWEN(PARAM("s", "\"") PARAM("o", "{'a': 'b'}")) QWEN("")},
         {.dialect = "lfm2", .text = "<|tool_call_start|>[f(s='it\\'s', n=-1.5), g(x=\"[)\")]<|tool_call_end|>"},
-        {.dialect = "kimi-k2", .text = "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
-           "<|tool_call_begin|>functions.g:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>"},
-        {.dialect = "harmony", .text = "<|channel|>commentary to=functions.f<|message|>{}<|call|><|start|>assistant to=functions.g<|channel|>commentary<|message|>{}"},
-        {.dialect = "mistral", .text = "[TOOL_CALLS][{\"name\": \"f\", \"id\": \"123456789\"}, {\"name\": \"f\", \"id\": \"123456789\"}]"},
-        {.dialect = "gemma4", .text = "<|tool_call>call:f{s:<|\"|>a<|\"|>}<tool_call|><|tool_call>call:g{}<tool_call|>"},
+        {.dialect = "kimi-k2",
+         .text = "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}<|tool_"
+                 "call_end|>"
+                 "<|tool_call_begin|>functions.g:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_"
+                 "end|>"},
+        {.dialect = "harmony",
+         .text = "<|channel|>commentary to=functions.f<|message|>{}<|call|><|start|>assistant "
+                 "to=functions.g<|channel|>commentary<|message|>{}"},
+        {.dialect = "mistral",
+         .text = "[TOOL_CALLS][{\"name\": \"f\", \"id\": \"123456789\"}, {\"name\": \"f\", \"id\": \"123456789\"}]"},
+        {.dialect = "gemma4",
+         .text = "<|tool_call>call:f{s:<|\"|>a<|\"|>}<tool_call|><|tool_call>call:g{}<tool_call|>"},
     };
     for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
         uint64_t live = sl_alloc_live_bytes();
@@ -829,10 +913,66 @@ static void dialects_are_found(void **state)
     for (size_t i = 0; i < sl_reply_dialect_count(); i++) { /* names open, and are one each */
         sl_reply *r = open_reply(&(input){.dialect = sl_reply_dialect_name(i), .tools = TOOLS}, NULL);
         assert_string_equal(sl_reply_dialect(r), sl_reply_dialect_name(i));
+        assert_false(sl_reply_needs(r, "\x01", 1)); /* looks at every step */
         sl_reply_close(r);
         for (size_t k = 0; k < i; k++)
             assert_string_not_equal(sl_reply_dialect_name(i), sl_reply_dialect_name(k));
     }
+}
+
+/* ---- tokens ---- */
+
+static const char VOCAB[] =
+    "{\"added_tokens\": [{\"id\": 4, \"content\": \"<tool_call>\", \"special\": true}, {\"id\": 5, \"content\": "
+    "\"</tool_call>\", \"special\": true}, {\"id\": 6, \"content\": \"<|fim|>\", \"special\": true}, {\"id\": 7, "
+    "\"content\": \"</think>\", \"special\": false}, {\"id\": 8, \"content\": \"{\\\"name\\\": \\\"f\\\"}\", "
+    "\"special\": false}], \"pre_tokenizer\": {\"type\": \"ByteLevel\", \"use_regex\": true}, \"model\": {\"type\": "
+    "\"BPE\", "
+    "\"vocab\": {\"a\": 0, \"\\u00c3\": 1, \"\\u00a9\": 2, \"b\": 3}, \"merges\": []}}";
+
+static void tokens_show_only_what_the_dialect_knows(void **state)
+{
+    (void)state;
+    static const int32_t ids[] = {0, 6, 1, 2, 7, 4, 8, 5, 6, 3};
+    sl_tokenizer *t = NULL;
+    sl_reply *r = NULL;
+    sl_err err = {0};
+    joined j = {0};
+    sl_reply_options opt;
+    ASSERT_OK(sl_tokenizer_parse_json(&t, "test", VOCAB, strlen(VOCAB), &err), err);
+    sl_reply_options_init(&opt);
+    opt.tokenizer = t; /* which has <tool_call> and </think>: so nothing else need be told */
+    opt.tools = TOOLS;
+    opt.each = each;
+    opt.user = &j;
+    opt.thinking = SL_THINKING_BEGUN;
+    ASSERT_OK(sl_reply_open(&r, &opt, &err), err);
+    assert_string_equal(sl_reply_dialect(r), "hermes");
+    assert_true(sl_reply_needs(r, "<tool_call>", 11) && sl_reply_needs(r, "</tool_call>", 12));
+    assert_true(sl_reply_needs(r, "<think>", 7) && sl_reply_needs(r, "</think>", 8));
+    assert_false(sl_reply_needs(r, "<|fim|>", 7) || sl_reply_needs(r, "", 0));
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
+        ASSERT_OK(sl_reply_push_token(r, ids[i], &err), err);
+    assert_int_equal(sl_reply_push_token(r, -1, &err), SL_ERR_ARG);
+    assert_int_equal(sl_reply_push_token(r, 9, &err), SL_ERR_ARG);
+    ASSERT_OK(sl_reply_finish(r, &err), err);
+    assert_string_equal(text_of(&j, 0), "aé");
+    assert_string_equal(text_of(&j, 1), "b");
+    assert_int_equal(j.calls, 1);
+    sl_reply_close(r);
+    sl_tokenizer_close(t);
+    clear(&j);
+    r = open_reply(&(input){.dialect = "harmony", .tools = TOOLS}, NULL);
+    static const char *const harmony_tokens[] = {"<|start|>",   "<|channel|>", "<|constrain|>",
+                                                 "<|message|>", "<|end|>",     "<|call|>"};
+    for (size_t i = 0; i < 6; i++)
+        assert_true(sl_reply_needs(r, harmony_tokens[i], strlen(harmony_tokens[i])));
+    assert_int_equal(sl_reply_push_token(r, 0, &err), SL_ERR_ARG);
+    sl_reply_close(r);
+    r = open_reply(&(input){.dialect = "gemma4", .tools = TOOLS}, NULL);
+    assert_true(sl_reply_needs(r, "<|\"|>", 5) && sl_reply_needs(r, "<tool_call|>", 12) &&
+                !sl_reply_needs(r, "<turn|>", 7));
+    sl_reply_close(r);
 }
 
 /* ---- renderings of real templates ---- */
@@ -908,8 +1048,11 @@ static void real_templates_come_back(void **state)
         sl_err err = {0};
         joined j = {0};
         ASSERT_OK(sl_json_parse(&row, "fixture", line, (size_t)n, &err), err);
-        input in = {.dialect = str(row, "dialect"), .hints = str(row, "hints"), .prompt = str(row, "prompt"),
-                    .tools = tools, .text = str(row, "text")};
+        input in = {.dialect = str(row, "dialect"),
+                    .hints = str(row, "hints"),
+                    .prompt = str(row, "prompt"),
+                    .tools = tools,
+                    .text = str(row, "text")};
         char *got = parse_all_ways(&in, &j);
         assert_row(row, got);
         free(got);
@@ -947,6 +1090,7 @@ int main(void)
         cmocka_unit_test(limits_and_wrong_use_say_why),
         cmocka_unit_test(any_allocation_may_fail),
         cmocka_unit_test(dialects_are_found),
+        cmocka_unit_test(tokens_show_only_what_the_dialect_knows),
         cmocka_unit_test(real_templates_come_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

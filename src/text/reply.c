@@ -1,7 +1,7 @@
-/* Generated text back to a message, piece by piece.  Text is released as soon as no marker can begin in it; a marker that
- * opens a call hands the text to the steps of its dialect (reply_steps.c), which either report calls or say up to where
- * there is none: that part is text after all, and the search goes on behind it.  So nothing is lost, and nothing is looked
- * at from the start again. */
+/* Generated text back to a message, piece by piece.  Text is released as soon as no marker can begin in it; a marker
+ * that opens a call hands the text to the steps of its dialect (reply_steps.c), which either report calls or say up to
+ * where there is none: that part is text after all, and the search goes on behind it.  So nothing is lost, and nothing
+ * is looked at from the start again. */
 #include "text/reply_int.h"
 
 #include <string.h>
@@ -12,9 +12,8 @@ enum { DEFAULT_MAX_BYTES = 16 << 20, DEFAULT_MAX_CALL_BYTES = 1 << 20, PROMPT_TA
 
 void sl_reply_options_init(sl_reply_options *opt)
 {
-    *opt = (sl_reply_options){.struct_size = sizeof *opt,
-                              .max_bytes = DEFAULT_MAX_BYTES,
-                              .max_call_bytes = DEFAULT_MAX_CALL_BYTES};
+    *opt = (sl_reply_options){
+        .struct_size = sizeof *opt, .max_bytes = DEFAULT_MAX_BYTES, .max_call_bytes = DEFAULT_MAX_CALL_BYTES};
 }
 
 static void add_mark(sl_reply *r, const sl_reply_mark *m)
@@ -85,8 +84,8 @@ sl_status sl_reply_open(sl_reply **out, const sl_reply_options *opt, sl_err *err
     if (!opt || opt->struct_size != sizeof *opt)
         return sl_fail(err, SL_ERR_ARG, "reply: options were not set by sl_reply_options_init");
     if (!opt->max_bytes || !opt->max_call_bytes) return sl_fail(err, SL_ERR_ARG, "reply: a limit is 0");
-    const sl_reply_dialect_row *row =
-        opt->dialect ? sl_reply_dialect_find(opt->dialect) : sl_reply_dialect_detect(opt->chat_template, opt->tokenizer);
+    const sl_reply_dialect_row *row = opt->dialect ? sl_reply_dialect_find(opt->dialect)
+                                                   : sl_reply_dialect_detect(opt->chat_template, opt->tokenizer);
     if (!row) return sl_fail(err, SL_ERR_ARG, "reply: unknown dialect '%s'", opt->dialect);
     sl_reply *r = sl_calloc(1, sizeof *r);
     if (!r) return sl_fail(err, SL_ERR_NOMEM, "no memory for a reply");
@@ -95,6 +94,7 @@ sl_status sl_reply_open(sl_reply **out, const sl_reply_options *opt, sl_err *err
     r->id_seed = opt->id_seed;
     r->max_bytes = opt->max_bytes;
     r->max_call_bytes = opt->max_call_bytes;
+    r->tokenizer = opt->tokenizer;
     r->each = opt->each;
     r->user = opt->user;
     init_buffers(r);

@@ -1,5 +1,5 @@
-/* Calls: names, arguments, ids.  A call is added when its text is whole and reported when its dialect says that it stands;
- * until then it can be dropped. */
+/* Calls: names, arguments, ids.  A call is added when its text is whole and reported when its dialect says that it
+ * stands; until then it can be dropped. */
 #include "text/reply_int.h"
 
 #include <string.h>

@@ -1,9 +1,10 @@
-/* What the known models write around calls and reasoning, as data.  Facts from their chat templates; docs/replies.md has
- * the table of families.  Steps are numbered from 0 within their list: SL_STEP_TRY and _GOTO count in it. */
+/* What the known models write around calls and reasoning, as data.  Facts from their chat templates; docs/replies.md
+ * has the table of families.  Steps are numbered from 0 within their list: SL_STEP_TRY and _GOTO count in it. */
 #include "text/reply_int.h"
 
 #include <string.h>
 
+/* clang-format off */
 #define SPACE         {.op = SL_STEP_SPACE}
 #define LIT(s)        {.op = SL_STEP_LIT, .text = (s)}
 #define TRY(s, other) {.op = SL_STEP_TRY, .text = (s), .to = (other)}
@@ -23,47 +24,48 @@
 #define ADD           {.op = SL_STEP_ADD}
 #define COMMIT        {.op = SL_STEP_COMMIT}
 #define END           {.op = SL_STEP_END}
+#define LAST          {.op = SL_STEP_LAST}
 #define OP(what)      {.op = (what)}
 
 /* ---- JSON inside markers ---- */
 
 /* One JSON call, closed. */
-static const sl_reply_step hermes[] = {SPACE, CALL(0), SPACE, LIT("</tool_call>"), COMMIT, END};
+static const sl_reply_step hermes[] = {SPACE, CALL(0), SPACE, LIT("</tool_call>"), COMMIT, END, LAST};
 /* An array of JSON calls, closed. */
-#define ARRAY(close, op) {SPACE, op, SPACE, LIT(close), COMMIT, END}
+#define ARRAY(close, op) {SPACE, op, SPACE, LIT(close), COMMIT, END, LAST}
 static const sl_reply_step nemotron[] = ARRAY("</TOOLCALL>", CALLS(0));
 static const sl_reply_step cohere[] = ARRAY("<|END_ACTION|>", CALLS(0));
 static const sl_reply_step command_r[] = ARRAY("```", CALLS(0));
 static const sl_reply_step apertus[] = ARRAY("<|tools_suffix|>", OP(SL_STEP_PAIRS));
 static const sl_reply_step lfm2[] = ARRAY("<|tool_call_end|>", OP(SL_STEP_PYTHON));
 /* An array, not closed. */
-static const sl_reply_step open_array[] = {SPACE, CALLS(0), COMMIT, END};
-static const sl_reply_step open_call[] = {SPACE, CALL(0), COMMIT, END};
+static const sl_reply_step open_array[] = {SPACE, CALLS(0), COMMIT, END, LAST};
+static const sl_reply_step open_call[] = {SPACE, CALL(0), COMMIT, END, LAST};
 /* An array, or calls one after the other. */
 static const sl_reply_step tool_calls[] = {
     SPACE, PEEK("[", 3),         CALLS(0), /* 3 */ SPACE, TRY("</tool_calls>", 7),
-    COMMIT, END, /* 7 */ CALL(0), GOTO(3),
+    COMMIT, END, /* 7 */ CALL(0), GOTO(3), LAST,
 };
-static const sl_reply_step granite3[] = {SPACE, PEEK("[", 5), CALLS(0), COMMIT, END, /* 5 */ CALL(0), COMMIT, END};
+static const sl_reply_step granite3[] = {SPACE, PEEK("[", 5), CALLS(0), COMMIT, END, /* 5 */ CALL(0), COMMIT, END, LAST};
 
 /* Llama 3: the whole message is the call, or several with semicolons between.  The first three steps let other JSON go
  * at once. */
 static const sl_reply_step llama_bare[] = {
     SPACE, PEEK("{\"name\"", 3), GOTO(4), /* 3 */ PEEK("{\"type\"", 0),
     /* 4 */ CALL(SL_STEP_KNOWN | SL_STEP_WHOLE), SPACE, TRY(";", 9), SPACE, GOTO(4),
-    /* 9 */ OP(SL_STEP_EOF), COMMIT, END,
+    /* 9 */ OP(SL_STEP_EOF), COMMIT, END, LAST,
 };
 /* Behind <|python_tag|>: JSON again, or name.call(key="value"). */
 static const sl_reply_step llama_tag[] = {
     SPACE, PEEK("{", 8), /* 2 */ CALL(0), COMMIT, SPACE, TRY(";", 12), SPACE, GOTO(2),
-    /* 8 */ NAME, OP(SL_STEP_KWARGS), ADD, COMMIT, /* 12 */ END,
+    /* 8 */ NAME, OP(SL_STEP_KWARGS), ADD, COMMIT, /* 12 */ END, LAST,
 };
 
 /* Mistral: an array; from the eleventh tokenizer on NAME[CALL_ID]ID[ARGS]{...}, of which only name and braces are always
  * there. */
 static const sl_reply_step mistral[] = {
     SPACE, PEEK("[", 5), CALLS(SL_STEP_KEEP_ID), COMMIT, END,
-    /* 5 */ NAME, TRY("[CALL_ID]", 8), ID, /* 8 */ TRY("[ARGS]", 9), /* 9 */ SPACE, ARGS, ADD, COMMIT, END,
+    /* 5 */ NAME, TRY("[CALL_ID]", 8), ID, /* 8 */ TRY("[ARGS]", 9), /* 9 */ SPACE, ARGS, ADD, COMMIT, END, LAST,
 };
 
 /* ---- the name in a marker, arguments in JSON ---- */
@@ -76,33 +78,35 @@ static const sl_reply_step deepseek[] = {
     SPACE, LIT(DEEPSEEK_BEGIN), /* 2 */ SPACE, NAME, LIT(DEEPSEEK_SEP), SPACE, PEEK("{", 9), ARGS, GOTO(16),
     /* 9 */ NAME, SPACE, LIT("```json"), SPACE, ARGS, SPACE, LIT("```"),
     /* 16 */ SPACE, LIT(DEEPSEEK_END), ADD, COMMIT, SPACE, TRY(DEEPSEEK_BEGIN, 23), GOTO(2),
-    /* 23 */ LIT("<｜tool▁calls▁end｜>"), END,
+    /* 23 */ LIT("<｜tool▁calls▁end｜>"), END, LAST,
 };
 
 #define KIMI_BEGIN "<|tool_call_begin|>"
 static const sl_reply_step kimi_k2[] = {
     SPACE, LIT(KIMI_BEGIN), /* 2 */ SPACE, {.op = SL_STEP_ID, .flags = SL_STEP_KIMI}, SPACE,
     LIT("<|tool_call_argument_begin|>"), SPACE, ARGS, SPACE, LIT("<|tool_call_end|>"), ADD, COMMIT, SPACE,
-    TRY(KIMI_BEGIN, 15), GOTO(2), /* 15 */ LIT("<|tool_calls_section_end|>"), END,
+    TRY(KIMI_BEGIN, 15), GOTO(2), /* 15 */ LIT("<|tool_calls_section_end|>"), END, LAST,
 };
 
 #define SOLAR_BEGIN "<|tool_call:begin|>"
 static const sl_reply_step solar[] = {
     SPACE, LIT(SOLAR_BEGIN), /* 2 */ ID, LIT("<|tool_call:name|>"), NAME, LIT("<|tool_call:args|>"), SPACE, ARGS, SPACE,
-    LIT("<|tool_call:end|>"), ADD, COMMIT, SPACE, TRY(SOLAR_BEGIN, 15), GOTO(2), /* 15 */ LIT("<|calls|>"), END,
+    LIT("<|tool_call:end|>"), ADD, COMMIT, SPACE, TRY(SOLAR_BEGIN, 15), GOTO(2), /* 15 */ LIT("<|calls|>"), END, LAST,
 };
 
-static const sl_reply_step functionary31[] = {NAME, LIT(">"), SPACE, ARGS, SPACE, LIT("</function>"), ADD, COMMIT, END};
+static const sl_reply_step functionary31[] = {NAME, LIT(">"), SPACE, ARGS, SPACE, LIT("</function>"), ADD, COMMIT, END, LAST};
 /* Functionary 3.2: >>>NAME, newline, JSON; >>>all, newline, text. */
 static const sl_reply_step functionary32[] = {TRY("all\n", 3), COMMIT, END, /* 3 */ KNOWN_NAME, LIT("\n"), SPACE, ARGS,
-                                              ADD, COMMIT, END};
+                                              ADD, COMMIT, END, LAST,
+};
 
-static const sl_reply_step harmony[] = {HEADER, SPACE, ARGS, ADD, COMMIT, END};
+static const sl_reply_step harmony[] = {HEADER, SPACE, ARGS, ADD, COMMIT, END, LAST};
 /* At the start the prompt has written <|start|>assistant. */
 static const sl_reply_step harmony_start[] = {SPACE, PEEK("to=", 3), GOTO(4), /* 3 */ PEEK("<|channel|>", 0),
-                                              /* 4 */ HEADER, SPACE, ARGS, ADD, COMMIT, END};
+                                              /* 4 */ HEADER, SPACE, ARGS, ADD, COMMIT, END, LAST,
+};
 
-static const sl_reply_step gemma4[] = {LIT("call:"), NAME, OP(SL_STEP_GEMMA), SPACE, LIT("<tool_call|>"), ADD, COMMIT, END};
+static const sl_reply_step gemma4[] = {LIT("call:"), NAME, OP(SL_STEP_GEMMA), SPACE, LIT("<tool_call|>"), ADD, COMMIT, END, LAST};
 
 /* ---- name and each argument in tags ---- */
 
@@ -111,7 +115,7 @@ static const sl_reply_step gemma4[] = {LIT("call:"), NAME, OP(SL_STEP_GEMMA), SP
     {                                                                                                                  \
         SPACE, LIT("<function="), NAME, LIT(">"), /* 4 */ SPACE, TRY("<parameter=", 8), KEY(">"),                      \
             VALUE("</parameter>", how, "<parameter=", "</function>", "</function>\n" close "\n" open, 4),              \
-            /* 8 */ LIT("</function>"), SPACE, LIT(close), ADD, COMMIT, END,                                           \
+            /* 8 */ LIT("</function>"), SPACE, LIT(close), ADD, COMMIT, END, LAST,                                     \
     }
 static const sl_reply_step qwen_xml[] = FUNCTION_TAGS("<tool_call>", "</tool_call>", SL_STEP_LINES);
 static const sl_reply_step seed[] = FUNCTION_TAGS("<seed:tool_call>", "</seed:tool_call>", 0);
@@ -119,7 +123,7 @@ static const sl_reply_step seed[] = FUNCTION_TAGS("<seed:tool_call>", "</seed:to
 static const sl_reply_step qwen_bare[] = {
     KNOWN_NAME, LIT(">"), /* 2 */ SPACE, TRY("<parameter=", 6), KEY(">"),
     VALUE("</parameter>", SL_STEP_LINES, "<parameter=", "</function>", NULL, 2),
-    /* 6 */ LIT("</function>"), ADD, COMMIT, SPACE, TRY("</tool_call>", 11), /* 11 */ END,
+    /* 6 */ LIT("</function>"), ADD, COMMIT, SPACE, TRY("</tool_call>", 11), /* 11 */ END, LAST,
 };
 
 /* <invoke name="NAME"><parameter name="KEY">VALUE</parameter></invoke>, any number between two markers. */
@@ -129,19 +133,19 @@ static const sl_reply_step qwen_bare[] = {
             TRY("<" pre "parameter name=\"", 8), KEY("\">"),                                                           \
             VALUE("</" pre "parameter>", 0, "<" pre "parameter name=\"", "</" pre "invoke>", NULL, 4),                 \
             /* 8 */ LIT("</" pre "invoke>"), ADD, COMMIT, SPACE, TRY("<" pre "invoke name=\"", 14), GOTO(2),           \
-            /* 14 */ LIT(close), END,                                                                                  \
+            /* 14 */ LIT(close), END, LAST,                                                                            \
     }
 static const sl_reply_step minimax_m2[] = INVOKE_TAGS("", "</minimax:tool_call>");
 
 #define M3_INVOKE SL_M3_MARK "<invoke name=\""
 static const sl_reply_step minimax_m3[] = {
     SPACE, LIT(M3_INVOKE), /* 2 */ NAME, LIT("\">"), {.op = SL_STEP_TREE, .text = SL_M3_MARK "</invoke>"}, ADD, COMMIT, SPACE,
-    TRY(M3_INVOKE, 10), GOTO(2), /* 10 */ LIT(SL_M3_MARK "</tool_call>"), END,
+    TRY(M3_INVOKE, 10), GOTO(2), /* 10 */ LIT(SL_M3_MARK "</tool_call>"), END, LAST,
 };
 
 /* Muse: M2's tags behind a header " to=NAME<|message|>", which tells nothing new. */
 static const sl_reply_step muse[] = INVOKE_TAGS("atem:", "</atem:function_calls>");
-static const sl_reply_step muse_to[] = {NAME, LIT("<|message|>"), COMMIT, END};
+static const sl_reply_step muse_to[] = {NAME, LIT("<|message|>"), COMMIT, END, LAST};
 
 /* DeepSeek V3.2 and V4: the same with a type of its own for each parameter. */
 #define DSML "｜DSML｜"
@@ -154,7 +158,7 @@ static const sl_reply_step muse_to[] = {NAME, LIT("<|message|>"), COMMIT, END};
             VALUE(DSML_CLOSE, SL_STEP_STRING, DSML_NEXT, "</" DSML "invoke>", NULL, 4),                                \
             /* 9 */ LIT("false\">"), VALUE(DSML_CLOSE, SL_STEP_PARSED, DSML_NEXT, "</" DSML "invoke>", NULL, 4),       \
             /* 11 */ LIT("</" DSML "invoke>"), ADD, COMMIT, SPACE, TRY("<" DSML "invoke name=\"", 17), GOTO(2),        \
-            /* 17 */ LIT(close), END,                                                                                  \
+            /* 17 */ LIT(close), END, LAST,                                                                            \
     }
 static const sl_reply_step deepseek_v32[] = DSML_TAGS("</" DSML "function_calls>");
 static const sl_reply_step deepseek_v4[] = DSML_TAGS("</" DSML "tool_calls>");
@@ -163,7 +167,7 @@ static const sl_reply_step deepseek_v4[] = DSML_TAGS("</" DSML "tool_calls>");
 static const sl_reply_step glm[] = {
     SPACE, NAME, /* 2 */ SPACE, TRY("<arg_key>", 8), KEY("</arg_key>"), SPACE, LIT("<arg_value>"),
     VALUE("</arg_value>", 0, "<arg_key>", "</tool_call>", "</tool_call>\n<tool_call>", 2),
-    /* 8 */ LIT("</tool_call>"), ADD, COMMIT, END,
+    /* 8 */ LIT("</tool_call>"), ADD, COMMIT, END, LAST,
 };
 #define HY ":opensource>"
 static const sl_reply_step hunyuan3[] = {
@@ -171,13 +175,13 @@ static const sl_reply_step hunyuan3[] = {
     KEY("</arg_key" HY), SPACE, LIT("<arg_value" HY),
     VALUE("</arg_value" HY, 0, "<arg_key" HY, "</tool_call" HY, NULL, 5),
     /* 11 */ LIT("</tool_call" HY), ADD, COMMIT, SPACE, TRY("<tool_call" HY, 17), GOTO(2),
-    /* 17 */ LIT("</tool_calls" HY), END,
+    /* 17 */ LIT("</tool_calls" HY), END, LAST,
 };
 
 static const sl_reply_step minicpm5[] = {
     NAME, LIT("\">"), /* 2 */ SPACE, TRY("<param name=\"", 6), KEY("\">"),
     VALUE("</param>", SL_STEP_CDATA, "<param name=\"", "</function>", NULL, 2),
-    /* 6 */ LIT("</function>"), ADD, COMMIT, END,
+    /* 6 */ LIT("</function>"), ADD, COMMIT, END, LAST,
 };
 
 #define K3_ARG "<|open|>argument key=\""
@@ -188,7 +192,7 @@ static const sl_reply_step kimi_k3[] = {
     KEY("\" type=\""), TRY("string\"<|sep|>", 10), VALUE(K3_CLOSE, SL_STEP_STRING, K3_ARG, K3_END, NULL, 5),
     /* 10 */ SKIP, LIT("\"<|sep|>"), VALUE(K3_CLOSE, SL_STEP_PARSED, K3_ARG, K3_END, NULL, 5),
     /* 13 */ LIT(K3_END), ADD, COMMIT, SPACE, TRY("<|open|>call tool=\"", 19), GOTO(2),
-    /* 19 */ LIT("<|close|>tools<|sep|>"), END,
+    /* 19 */ LIT("<|close|>tools<|sep|>"), END, LAST,
 };
 
 /* ---- the table: the first row whose needs a template meets is its dialect ---- */
@@ -308,6 +312,7 @@ static const sl_reply_dialect_row rows[] = {
      .at_start = llama_bare,
      .start_is_call = true},
 };
+/* clang-format on */
 enum { N_ROW = sizeof rows / sizeof rows[0] };
 
 static const sl_reply_think thinks[] = {

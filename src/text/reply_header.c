@@ -1,6 +1,6 @@
-/* Harmony (gpt-oss): every message has a header, [<|start|>ROLE][ to=WHO][<|channel|>CHANNEL[ to=WHO]][ json]<|message|>,
- * where WHO and the constraint may stand on either side of the channel.  Three channels are known; a function is addressed
- * as functions.NAME. */
+/* Harmony (gpt-oss): every message has a header, [<|start|>ROLE][ to=WHO][<|channel|>CHANNEL[ to=WHO]][
+ * json]<|message|>, where WHO and the constraint may stand on either side of the channel.  Three channels are known; a
+ * function is addressed as functions.NAME. */
 #include "text/reply_int.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Inside the room: how generated text becomes a message.  Read in this order: dialects (data), JSON as it arrives, values,
- * calls, the steps of a call, the reply.
+/* Inside the room: how generated text becomes a message.  Read in this order: dialects (data), JSON as it arrives,
+ * values, calls, the steps of a call, the reply.
  *
  *   reply.c          text in: finds markers, releases what is none, hands calls to the steps
  *   reply_say.c      text out: two channels, white space around markers, events
@@ -11,6 +11,7 @@
  *   reply_tree.c     MiniMax M3's tags to JSON
  *   reply_json.c     JSON checked byte by byte
  *   reply_dialect.c  markers and steps of every dialect, and which template speaks which
+ *   reply_tokens.c   tokens in, of which only some may show
  *   reply_message.c  the whole message as JSON
  */
 #ifndef SL_REPLY_INT_H
@@ -46,17 +47,18 @@ typedef enum {
     SL_STEP_COMMIT, /* nothing: calls added so far are reported, their text is gone */
     SL_STEP_EOF,    /* the end of the whole text */
     SL_STEP_END,    /* back to text */
+    SL_STEP_LAST,   /* closes a list of steps; never reached */
 } sl_reply_op;
 
 enum {
-    SL_STEP_LINES = 1,     /* VALUE: one newline after the opening and one before the closing text are not part of it */
-    SL_STEP_STRING = 2,    /* VALUE: a string, whatever the schema says */
-    SL_STEP_PARSED = 4,    /* VALUE: JSON, whatever the schema says */
-    SL_STEP_CDATA = 8,     /* VALUE: <![CDATA[...]]> stands for what is inside */
-    SL_STEP_KNOWN = 16,    /* NAME, CALL: the name must be a tool's */
-    SL_STEP_WHOLE = 32,    /* CALL: arguments must be there */
-    SL_STEP_KEEP_ID = 64,  /* CALLS: the model's "id" is the call's */
-    SL_STEP_KIMI = 128,    /* ID: "functions.NAME:INDEX", which holds the name too */
+    SL_STEP_LINES = 1,    /* VALUE: one newline after the opening and one before the closing text are not part of it */
+    SL_STEP_STRING = 2,   /* VALUE: a string, whatever the schema says */
+    SL_STEP_PARSED = 4,   /* VALUE: JSON, whatever the schema says */
+    SL_STEP_CDATA = 8,    /* VALUE: <![CDATA[...]]> stands for what is inside */
+    SL_STEP_KNOWN = 16,   /* NAME, CALL: the name must be a tool's */
+    SL_STEP_WHOLE = 32,   /* CALL: arguments must be there */
+    SL_STEP_KEEP_ID = 64, /* CALLS: the model's "id" is the call's */
+    SL_STEP_KIMI = 128,   /* ID: "functions.NAME:INDEX", which holds the name too */
 };
 
 typedef struct {
@@ -116,7 +118,14 @@ void sl_reply_json_init(sl_reply_json *j);
 /* DONE with the closing bracket. */
 sl_scan sl_reply_json_feed(sl_reply_json *j, char c);
 
-enum { SL_KIND_STRING = 1, SL_KIND_NUMBER = 2, SL_KIND_BOOL = 4, SL_KIND_NULL = 8, SL_KIND_OBJECT = 16, SL_KIND_ARRAY = 32 };
+enum {
+    SL_KIND_STRING = 1,
+    SL_KIND_NUMBER = 2,
+    SL_KIND_BOOL = 4,
+    SL_KIND_NULL = 8,
+    SL_KIND_OBJECT = 16,
+    SL_KIND_ARRAY = 32
+};
 /* What JSON value the text is, white space around it allowed; 0: none, or more than one. */
 unsigned sl_reply_json_kind(const char *text, size_t n);
 
@@ -151,8 +160,9 @@ void sl_reply_put_value(sl_buf *out, const sl_json *schema, unsigned flags, cons
 
 /* What kinds of value a schema allows; 0: it does not say. */
 unsigned sl_reply_schema_kinds(const sl_json *schema);
-/* Stands before each of M3's tags. */
-#define SL_M3_MARK "]<]minimax[>["
+/* Stands on either side of Gemma's strings, before each of M3's tags. */
+#define SL_GEMMA_QUOTE "<|\"|>"
+#define SL_M3_MARK     "]<]minimax[>["
 /* Appends tagged arguments as a JSON object; schema: of all arguments, NULL when not known. */
 bool sl_reply_tree_read(sl_buf *out, const sl_json *schema, const char *text, size_t n);
 
@@ -169,19 +179,19 @@ enum { SL_REPLY_MAX_CALLS = 1024, SL_REPLY_MAX_NAME = 256, SL_REPLY_MAX_KEY = 10
 enum { SL_CONTENT, SL_REASONING, SL_N_CHANNEL };
 
 typedef struct {
-    sl_buf text;        /* reported */
-    sl_buf space;       /* white space behind it, not reported yet */
-    bool after_marker;  /* a marker stands behind the last text */
-    bool joint;         /* the next text is a part of its own: a newline goes between, where no white space is */
+    sl_buf text;       /* reported */
+    sl_buf space;      /* white space behind it, not reported yet */
+    bool after_marker; /* a marker stands behind the last text */
+    bool joint;        /* the next text is a part of its own: a newline goes between, where no white space is */
 } sl_reply_channel;
 
 /* Where the steps are.  Positions count in r->in. */
 typedef struct {
     const sl_reply_step *steps, *at;
-    bool entered;     /* the step under way has begun */
-    size_t pos;       /* next byte to look at */
-    size_t from;      /* where the step under way began */
-    size_t look;      /* VALUE: behind a closing text that may be one; 0: none */
+    bool entered; /* the step under way has begun */
+    size_t pos;   /* next byte to look at */
+    size_t from;  /* where the step under way began */
+    size_t look;  /* VALUE: behind a closing text that may be one; 0: none */
     sl_reply_json json;
     sl_reply_brackets brackets;
     sl_buf name, id, key, args; /* of the call under way */
@@ -195,7 +205,8 @@ struct sl_reply {
     size_t n_mark;
     bool first[256]; /* bytes that may begin a marker */
     const sl_reply_step *at_start;
-    sl_json *tools; /* NULL: no calls */
+    sl_json *tools;                /* NULL: no calls */
+    const sl_tokenizer *tokenizer; /* borrowed; NULL: none */
     uint64_t id_seed;
     size_t max_bytes, max_call_bytes, total_bytes;
     void (*each)(void *user, const sl_reply_event *event);
@@ -203,7 +214,7 @@ struct sl_reply {
 
     char broken[4]; /* a character that is not whole yet */
     size_t n_broken;
-    sl_buf in;      /* valid UTF-8; [at, len) is held */
+    sl_buf in; /* valid UTF-8; [at, len) is held */
     size_t at;
     bool in_call, started, seen_marker, over;
     unsigned channel;
@@ -242,8 +253,8 @@ void sl_reply_turn(sl_reply *r, unsigned channel, bool part);
 /* Reports white space that is text after all. */
 void sl_reply_settle(sl_reply *r);
 
-/* Runs the steps as far as the text goes.  MORE: the text ended; DONE: back to text at run.pos; BAD: no call, text up to
- * run.pos. */
+/* Runs the steps as far as the text goes.  MORE: the text ended; DONE: back to text at run.pos; BAD: no call, text up
+ * to run.pos. */
 void sl_reply_run_begin(sl_reply *r, const sl_reply_step *steps, size_t pos);
 sl_scan sl_reply_run_on(sl_reply *r);
 void sl_reply_run_free(sl_reply_run *run);

@@ -189,7 +189,7 @@ unsigned sl_reply_json_kind(const char *text, size_t n)
 /* ---- brackets ---- */
 
 /* Gemma's quote is five bytes long. */
-static const char GEMMA_QUOTE[] = "<|\"|>";
+static const char GEMMA_QUOTE[] = SL_GEMMA_QUOTE;
 
 static sl_scan gemma_quote(sl_reply_brackets *b, char c)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum { MAX_DEPTH = 60 };
-static const char GEMMA_QUOTE[] = "<|\"|>";
+static const char GEMMA_QUOTE[] = SL_GEMMA_QUOTE;
 
 static void skip_space(sl_reply_literal *l)
 {

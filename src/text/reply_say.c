@@ -25,7 +25,8 @@ static void report(sl_reply *r, unsigned channel, const char *text, size_t n)
     if (n == 0) return;
     sl_buf_add(&ch->text, text, n);
     if (!sl_reply_check(r, &ch->text)) return;
-    sl_reply_event e = {.kind = channel == SL_CONTENT ? SL_REPLY_CONTENT : SL_REPLY_REASONING, .text = text, .n_bytes = n};
+    sl_reply_event e = {
+        .kind = channel == SL_CONTENT ? SL_REPLY_CONTENT : SL_REPLY_REASONING, .text = text, .n_bytes = n};
     if (r->each) r->each(r->user, &e);
 }
 

@@ -1,9 +1,9 @@
-/* Runs the steps of a call over the text that came so far.  Each step looks at every byte once, remembers how far it got,
- * and fails at the first byte that cannot be right; only short things (names, keys, closing texts) are looked at again when
- * the text stops inside them.  So the cost stays linear however the text is cut and however hostile it is.
+/* Runs the steps of a call over the text that came so far.  Each step looks at every byte once, remembers how far it
+ * got, and fails at the first byte that cannot be right; only short things (names, keys, closing texts) are looked at
+ * again when the text stops inside them.  So the cost stays linear however the text is cut and however hostile it is.
  *
- * A step sees at most max_call_bytes of a call.  The bound counts from where the call began, not from where a piece of text
- * happened to end: the outcome must not depend on the cuts. */
+ * A step sees at most max_call_bytes of a call.  The bound counts from where the call began, not from where a piece of
+ * text happened to end: the outcome must not depend on the cuts. */
 #include "text/reply_int.h"
 
 #include <string.h>
@@ -127,8 +127,8 @@ static void put_param(view *v, const char *text, size_t n)
     run->n_param++;
     sl_reply_put_string(&run->args, run->key.data, run->key.len);
     sl_buf_add(&run->args, ": ", 2);
-    sl_reply_put_value(&run->args, sl_reply_schema(v->r, run->name.data, run->name.len, run->key.data, run->key.len), flags,
-                       text, n);
+    sl_reply_put_value(&run->args, sl_reply_schema(v->r, run->name.data, run->name.len, run->key.data, run->key.len),
+                       flags, text, n);
 }
 
 /* The closing text stands at pos; does what must follow it?  Text that only looks like the end is part of the value. */
@@ -388,6 +388,7 @@ static verdict do_step(view *v)
     case SL_STEP_EOF:
         return step_eof(v);
     case SL_STEP_END:
+    case SL_STEP_LAST:
         break;
     }
     return OVER;

@@ -1,5 +1,5 @@
-/* MiniMax M3 writes arguments as a tree of tags, <key>value</key> with <item> for the elements of arrays, where each tag has
- * a mark of its own before it.  Inside text the mark cannot occur, so nothing is escaped. */
+/* MiniMax M3 writes arguments as a tree of tags, <key>value</key> with <item> for the elements of arrays, where each
+ * tag has a mark of its own before it.  Inside text the mark cannot occur, so nothing is escaped. */
 #include "text/reply_int.h"
 
 #include <string.h>

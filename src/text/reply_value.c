@@ -1,8 +1,7 @@
-/* Parameters of dialects that write each one between tags, as raw text: what JSON value was meant?  The tool's schema says.
- *   only a string            the text itself, whatever it looks like
- *   a string or others       a value of one of the others if the text is one, else the text
- *   no string                JSON; failing that Python's notation, which some templates print; failing that the text
- *   no schema                JSON, else the text */
+/* Parameters of dialects that write each one between tags, as raw text: what JSON value was meant?  The tool's schema
+ * says. only a string            the text itself, whatever it looks like a string or others       a value of one of the
+ * others if the text is one, else the text no string                JSON; failing that Python's notation, which some
+ * templates print; failing that the text no schema                JSON, else the text */
 #include "text/reply_int.h"
 
 #include <string.h>
@@ -126,7 +125,8 @@ void sl_reply_put_value(sl_buf *out, const sl_json *schema, unsigned flags, cons
             sl_reply_put_string(out, text, n);
         return;
     }
-    if (kinds & SL_KIND_STRING ? put_parsed(out, kinds & ~(unsigned)SL_KIND_STRING, text, n) : put_parsed(out, all, text, n))
+    if (kinds & SL_KIND_STRING ? put_parsed(out, kinds & ~(unsigned)SL_KIND_STRING, text, n)
+                               : put_parsed(out, all, text, n))
         return;
     sl_reply_put_string(out, text, n);
 }
