@@ -78,6 +78,8 @@ typedef struct {
     uint32_t ctx_train_tok;
     uint64_t n_param;
     uint64_t weight_bytes; /* sum over all tensors */
+    uint64_t expert_bytes; /* of them routed experts; 0 without experts */
+    uint64_t active_bytes; /* weights that one token uses: all but the experts that it is not routed to */
     uint32_t n_file;
     bool tied_head;
 } sl_model_info;

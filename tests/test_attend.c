@@ -16,9 +16,13 @@ typedef struct {
     sl_kv_type kv;
 } shape;
 
+/* Sinks of heads: some far below the scores, some above them. */
+static const float sink_values[] = {0.3f, -2, 4, 1, -30, 25, 0, 0.5f};
+
 /* The rows of a case: exact values beside the bytes. */
 typedef struct {
     shape s;
+    bool sinks;
     float *q; /* [n_tok][ld_q] */
     size_t ld_q;
     uint8_t *k, *v; /* [pos + n_tok] rows */
@@ -96,7 +100,8 @@ static void run_attend(const bc_case *c, sl_backend *b, uint32_t first, uint32_t
                       .pos = s->pos + first,
                       .window = s->window,
                       .scale = 1.0f / sqrtf((float)s->head_dim),
-                      .softcap = s->softcap};
+                      .softcap = s->softcap,
+                      .sinks = o->sinks ? sink_values : NULL};
     sl_attend(b, &a);
 }
 
@@ -115,6 +120,10 @@ static void expect_head(const operands *o, uint32_t t, uint32_t head, double *ou
         score[p] = dot * scale;
         if (s->softcap > 0) score[p] = s->softcap * tanh(score[p] / s->softcap);
         max = fmax(max, score[p]);
+    }
+    if (o->sinks) {
+        max = fmax(max, sink_values[head]);
+        sum = exp(sink_values[head] - max);
     }
     for (uint32_t d = 0; d < s->head_dim; d++)
         out[d] = 0;
@@ -192,10 +201,11 @@ static bc_case make_case(const operands *o)
     return c;
 }
 
-static void for_shapes(const shape *shapes, size_t n, void (*each)(const bc_case *))
+static void for_shapes(const shape *shapes, size_t n, bool sinks, void (*each)(const bc_case *))
 {
     for (size_t i = 0; i < n; i++) {
         operands o = make_operands(&shapes[i]);
+        o.sinks = sinks;
         bc_case c = make_case(&o);
         each(&c);
         free_operands(&o);
@@ -252,10 +262,22 @@ static const shape shapes[] = {
     {70, 1, 16, 80, 2, 0, 0, SL_KV_F16},
 };
 
+/* at most as many heads as there are sinks */
+static const shape sink_shapes[] = {
+    {4, 2, 64, 0, 9, 0, 0, SL_KV_F32},   {8, 1, 32, 700, 25, 0, 0, SL_KV_F16}, {8, 8, 64, 500, 3, 128, 0, SL_KV_Q8},
+    {8, 2, 16, 2000, 1, 0, 0, SL_KV_F16}, {1, 1, 64, 0, 1, 0, 0, SL_KV_F16},
+};
+
+static void attention_with_sinks_agrees(void **state)
+{
+    (void)state;
+    for_shapes(sink_shapes, COUNT(sink_shapes), true, bc_check);
+}
+
 static void attention_agrees(void **state)
 {
     (void)state;
-    for_shapes(shapes, COUNT(shapes), bc_check);
+    for_shapes(shapes, COUNT(shapes), false, bc_check);
 }
 
 /* ---- the law, written once more without the library's kernels ---- */
@@ -313,8 +335,13 @@ static void law_head(const operands *o, uint32_t t, uint32_t head, float *out)
             out[d] = fmaf(out[d], a, o_b[d] * c);
         m = top;
     }
+    float last = 1.0f / l;
+    if (o->sinks) {
+        float z = sink_values[head], top = m > z ? m : z, a = sl_expf(m - top);
+        last = a / fmaf(l, a, sl_expf(z - top));
+    }
     for (uint32_t d = 0; d < s->head_dim; d++)
-        out[d] *= 1.0f / l;
+        out[d] *= last;
 }
 
 static void check_law(const bc_case *c)
@@ -339,7 +366,7 @@ static void check_law(const bc_case *c)
 static void attention_follows_the_law(void **state)
 {
     (void)state;
-    for_shapes(shapes, COUNT(shapes), check_law);
+    for_shapes(shapes, COUNT(shapes), false, check_law);
 }
 
 /* What a token sees of the future is nothing: NaN and infinities there change no bit. */
@@ -492,11 +519,11 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && !strcmp(argv[1], "--bench")) {
         bc_open(NULL);
-        for_shapes(bench_shapes, COUNT(bench_shapes), bc_bench);
+        for_shapes(bench_shapes, COUNT(bench_shapes), false, bc_bench);
         return bc_close(NULL);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(attention_agrees),
+        cmocka_unit_test(attention_agrees), cmocka_unit_test(attention_with_sinks_agrees),
         cmocka_unit_test(attention_follows_the_law),
         cmocka_unit_test(future_rows_do_not_matter),
         cmocka_unit_test(huge_scores_do_not_overflow),

@@ -41,6 +41,9 @@ static void make_block(const sl_type_info *t, uint8_t *b, bc_rng *r)
     case SL_Q5_0:
         put_scale(b, r, 0.05f, 0.1f);
         break;
+    case SL_MXFP4:
+        b[0] = (uint8_t)(122 + bc_random(r) % 5);
+        break;
     case SL_Q8_0:
         put_scale(b, r, 0.005f, 0.01f);
         break;
@@ -271,11 +274,17 @@ static block unpack_q6k(const uint8_t *p)
 
 static block unpack(const sl_type_info *t, const uint8_t *p)
 {
+    static const int fp4[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     block b = {.d = half_at(p)};
     uint32_t high = 0;
     switch (t->id) {
     case SL_Q4_0:
         codes_of_32(&b, p + 2, 0, 8);
+        break;
+    case SL_MXFP4:
+        b.d = (float)ldexp(1, p[0] - 128);
+        for (int i = 0; i < 32; i++)
+            b.code[i] = fp4[i < 16 ? p[1 + i] & 15 : p[1 + i - 16] >> 4];
         break;
     case SL_Q4_1:
         codes_of_32(&b, p + 4, 0, 0);

@@ -65,10 +65,13 @@ static int bit(const uint8_t *p, int i)
 /* Integer value of element i of a block: the code less its offset. */
 static int code(sl_type type, const uint8_t *B, int i)
 {
+    static const int fp4[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     int g = i / 32, l = i % 32, h = i / 128, k = i % 128 / 32;
     switch (type) {
     case SL_Q4_0:
         return nibble_32(B + 2, i) - 8;
+    case SL_MXFP4:
+        return fp4[nibble_32(B + 1, i)];
     case SL_Q4_1:
         return nibble_32(B + 4, i);
     case SL_Q5_0:
@@ -112,6 +115,11 @@ static float quantise(const float *x, int n, int8_t *q)
     return d;
 }
 
+static float scale_32(sl_type type, const uint8_t *row)
+{
+    return type == SL_MXFP4 ? (float)ldexp(1, row[0] - 128) : half(row);
+}
+
 static float law_32(sl_type type, const uint8_t *row, const float *x, int n_in)
 {
     int bytes = (int)sl_mm_block_bytes(type);
@@ -124,7 +132,7 @@ static float law_32(sl_type type, const uint8_t *row, const float *x, int n_in)
             int isum = 0, sum = 0;
             for (int i = 0; i < 16; i++)
                 isum += code(type, row, h * 16 + i) * q[i], sum += q[i];
-            acc = fmaf(half(row) * d, (float)isum, acc);
+            acc = fmaf(scale_32(type, row) * d, (float)isum, acc);
             s = h ? fmaf(d, (float)sum, s) : d * (float)sum;
         }
         if (type == SL_Q4_1 || type == SL_Q5_1) acc = fmaf(half(row + 2), s, acc);
@@ -241,6 +249,10 @@ static void fill_weights(sl_type type, uint8_t *p, size_t n_block)
         }
         for (size_t i = 0; i < bytes; i++)
             p[i] = (uint8_t)(random_u32() >> 3);
+        if (type == SL_MXFP4) {
+            p[0] = (uint8_t)(b % 7 < 2 ? b % 7 : 110u + p[0] % 30u); /* the subnormal powers too */
+            continue;
+        }
         put_half(p + (type == SL_Q6_K ? 208 : 0));
         if (type == SL_Q4_1 || type == SL_Q5_1 || type == SL_Q4_K || type == SL_Q5_K) put_half(p + 2);
     }
@@ -531,6 +543,10 @@ static void test_extreme_codes(void **state)
             for (size_t k = 0; k < n_block; k++) {
                 uint8_t *B = p.w.data + r * p.row_bytes + k * block;
                 memset(B, bytes[(r + k) % 4], block);
+                if (types[i] == SL_MXFP4) {
+                    B[0] = 127;
+                    continue;
+                }
                 put_half(B + (types[i] == SL_Q6_K ? 208 : 0));
                 if (types[i] != SL_Q6_K && types[i] != SL_Q8_0) put_half(B + 2);
                 if (types[i] == SL_Q6_K) memset(B + 192, bytes[r % 4], 16);

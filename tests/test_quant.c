@@ -30,7 +30,7 @@ static const struct {
     {20, "IQ4_NL", 32, 18, false}, {21, "IQ3_S", 256, 110, false}, {22, "IQ2_S", 256, 82, false},
     {23, "IQ4_XS", 256, 136, false}, {24, "I8", 1, 1, false},     {25, "I16", 1, 2, false},      {26, "I32", 1, 4, false},
     {27, "I64", 1, 8, false},      {28, "F64", 1, 8, false},      {29, "IQ1_M", 256, 56, false}, {30, "BF16", 1, 2, true},
-    {34, "TQ1_0", 256, 54, false}, {35, "TQ2_0", 256, 66, false}, {39, "MXFP4", 32, 17, false},  {40, "NVFP4", 64, 36, false},
+    {34, "TQ1_0", 256, 54, false}, {35, "TQ2_0", 256, 66, false}, {39, "MXFP4", 32, 17, true},  {40, "NVFP4", 64, 36, false},
     {41, "Q1_0", 128, 18, false},  {42, "Q2_0", 64, 18, false},
     /* clang-format on */
 };
@@ -277,7 +277,7 @@ static void test_decoders_equal_the_gguf_package(void **state)
         check_type(t);
         n++;
     }
-    assert_int_equal(n, 11);
+    assert_int_equal(n, 12);
 }
 
 int main(void)

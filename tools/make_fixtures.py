@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes tests/fixtures/tiny: a seeded tiny model per family, in every container, with float32 reference logits.
 
-    tools/make_fixtures.py PEER [OUT]       OUT: tests/fixtures/tiny
+    tools/make_fixtures.py PEER [OUT [NAME ...]]       OUT: tests/fixtures/tiny; NAME: only these families
 
 PEER is a folder with llama.cpp/ (its source, for convert_hf_to_gguf.py, and build/bin/llama-quantize) and, for the check
 against llama.cpp, peer_ref with its libraries below nlc/. Needs torch, transformers 5, tokenizers, sentencepiece, gguf.
@@ -37,6 +37,8 @@ import tempfile
 import warnings
 
 import numpy as np
+
+import moe_families
 
 HERE = pathlib.Path(__file__).resolve().parent
 VOCAB = 384
@@ -267,6 +269,7 @@ QUANT = {
         FAMILIES["llama"].config, hidden_size=256, intermediate_size=256, num_hidden_layers=1, num_key_value_heads=1)),
         ["Q4_K", "Q5_K", "Q6_K"]),
 }
+FAMILIES.update(moe_families.families(Family, fill, VOCAB))
 N_QUANT_IDS = 24
 
 
@@ -288,11 +291,16 @@ def random_weights(model, seed):
             p.data = centre + 0.3 * noise
         elif name.endswith(".bias"):
             p.data = 0.5 * noise
+        elif name.endswith(("_bias", "sinks")):
+            p.data = 0.5 * noise
         elif "embed_tokens" in name or "lm_head" in name:
             p.data = 3.0 * noise / p.shape[1] ** 0.5
         else:
-            gain = 1.0
-            p.data = gain * noise / p.shape[1] ** 0.5
+            n_in = p.shape[1] if "GptOss" in type(model).__name__ else p.shape[-1]
+            p.data = noise / n_in ** 0.5
+    for name, b in model.named_buffers():
+        if name.endswith("e_score_correction_bias"):
+            b.data = 0.2 * torch.randn(b.shape, generator=rng)
     return model
 
 
@@ -347,6 +355,8 @@ def old_style(config):
     """The same config as published before transformers 5."""
     rope = config.pop("rope_parameters")
     config["torch_dtype"] = config.pop("dtype")
+    if config["model_type"] == "qwen3_moe":
+        config["num_experts"] = config.pop("num_local_experts")
     if "full_attention" in rope:
         config["rope_theta"] = rope["full_attention"]["rope_theta"]
         config["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
@@ -499,12 +509,25 @@ def make_family(name, family, peer, llama_cpp, out):
         twist(other)
         check("twist: " + what, relative(prefill(other, ids), logits), 3e-2, below=False)
     path = out / name / (name + "-f32.gguf")
-    convert(peer, hf, work / "tokenizer.model", path, TOKENIZERS[family.tokenizer]["pre"])
-    theirs = llama_cpp.logits(path, ids)
+    theirs = None
+    if name not in moe_families.HF_ONLY:
+        convert(peer, hf, work / "tokenizer.model", path, TOKENIZERS[family.tokenizer]["pre"])
+        theirs = None if name in moe_families.UNLIKE_LLAMA_CPP else llama_cpp.logits(path, ids)
     if theirs is not None:
         check("llama.cpp, " + path.name, relative(theirs, logits[:, :theirs.shape[1]]), 1e-2)
     (out / name / "ids.txt").write_text(",".join(map(str, ids)) + "\n")
     logits.astype("<f4").tofile(out / name / "logits.f32")
+    for layout in moe_families.LAYOUTS.get(name, []):
+        moe_families.relayout(path, out / name / ("%s-%s.gguf" % (name, layout)), layout)
+    if name == "gpt-oss":
+        packed = out / name / "gpt-oss-MXFP4.gguf"
+        logits = prefill(moe_families.mxfp4_experts(path, packed, build_eager(family)), ids)
+        logits.astype("<f4").tofile(out / name / "MXFP4.logits.f32")
+        theirs = llama_cpp.logits(packed, ids)
+        if theirs is not None:
+            # its 8-bit activations flip an expert now and then, so half of the positions have to do
+            off = np.linalg.norm(theirs - logits, axis=1) / np.linalg.norm(logits, axis=1)
+            check("llama.cpp, %s, median" % packed.name, float(np.median(off)), 1e-1)
     if name == "llama":
         shard(hf, out / name / "hf-sharded", 3)
         assert relative(prefill(load(out / name / "hf-sharded"), ids), logits) == 0
@@ -515,6 +538,8 @@ def make_family(name, family, peer, llama_cpp, out):
         theirs = llama_cpp.logits(parts[0], ids)
         if theirs is not None:
             check("llama.cpp, the split file", relative(theirs, logits), 1e-2)
+    if name in moe_families.GGUF_ONLY:
+        shutil.rmtree(hf)
     shutil.rmtree(work)
     return tok
 
@@ -553,7 +578,7 @@ def make_quantised(base, family, kinds, peer, llama_cpp, out):
 
 
 def main():
-    if len(sys.argv) not in (2, 3) or sys.argv[1].startswith("-"):
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
         sys.stderr.write(__doc__)
         return 2
     os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", TRANSFORMERS_VERBOSITY="error",
@@ -568,14 +593,18 @@ def main():
     out = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else HERE.parent / "tests/fixtures/tiny"
     llama_cpp = LlamaCpp(peer)
     made = pathlib.Path(tempfile.mkdtemp())
+    only = sys.argv[3:]
     for name, family in FAMILIES.items():
-        make_family(name, family, peer, llama_cpp, made)
+        if not only or name in only:
+            make_family(name, family, peer, llama_cpp, made)
     for base, (family, kinds) in QUANT.items():
-        make_quantised(base, family, kinds, peer, llama_cpp, made)
-    if out.exists():
-        shutil.rmtree(out)
+        if not only:
+            make_quantised(base, family, kinds, peer, llama_cpp, made)
+    for old in [out / name for name in only] if only else [out]:
+        if old.exists():
+            shutil.rmtree(old)
     out.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(made, out)
+    shutil.copytree(made, out, dirs_exist_ok=True)
     shutil.rmtree(made)
     total = 0
     for folder in sorted(p for p in out.iterdir()):

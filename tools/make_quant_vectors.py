@@ -28,7 +28,7 @@ SEED = 20260601
 AWKWARD = [0x0000, 0x8000, 0x0001, 0x8001, 0x03FF, 0x83FF, 0x0400, 0x8400, 0x7BFF, 0xFBFF, 0x3C00, 0xBC00, 0x0200]
 # where the float16 scales lie in a block (byte offsets)
 SCALES = {"Q8_0": [0], "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q4_K": [0, 2], "Q5_K": [0, 2],
-          "Q6_K": [208]}
+          "Q6_K": [208], "MXFP4": []}
 FLOATS = ["F32", "F16", "BF16"]
 
 
@@ -44,6 +44,9 @@ def random_blocks(rng, kind, n_bytes):
         bits = finite_f16(rng, N_BLOCKS)
         bits[:len(AWKWARD)] = np.roll(AWKWARD, 3 * k)  # so that scale and minimum are not awkward in the same way
         raw[:, offset:offset + 2] = bits.view(np.uint8).reshape(N_BLOCKS, 2)
+    if kind == "MXFP4":  # exponents, both subnormal ones and the largest among them
+        raw[:5, 0] = [0, 1, 2, 127, 250]
+        raw[:, 0] = np.minimum(raw[:, 0], 250)
     return raw
 
 

@@ -3,6 +3,7 @@
 #include "backend/backend_int.h"
 
 #include <assert.h>
+#include <string.h>
 
 #define PAGE_BYTES 4096
 
@@ -136,6 +137,48 @@ void sl_matmul(sl_backend *b, const sl_product *p, uint32_t n_product, const flo
     if (n_product && n_tok) b->ops->matmul(b, p, n_product, x, ld_x, n_tok);
 }
 
+void sl_matmul_jobs(sl_backend *b, const sl_matmul_job *jobs, uint32_t n_job)
+{
+    for (uint32_t i = 0; i < n_job; i++) {
+        const sl_matrix *w = jobs[i].w;
+        assert(jobs[i].n_tok <= b->opt.max_tok && w->n_in <= b->opt.max_in);
+        assert(sl_backend_supports(b, w->type) && w->n_in % w->type->block == 0 && whole(w));
+        assert(jobs[i].ld_y >= w->n_out || jobs[i].n_tok <= 1);
+    }
+    if (n_job) b->ops->matmul_jobs(b, jobs, n_job);
+}
+
+typedef struct {
+    sl_backend *b;
+    const sl_matmul_job *jobs;
+    uint32_t n_job;
+} transposed_job;
+
+static void multiply_transposed(sl_backend *b, const sl_matmul_job *j)
+{
+    float row[SL_MAX_TRANSPOSED];
+    for (uint32_t t = 0; t < j->n_tok; t++) memset(j->y + t * j->ld_y, 0, j->w->n_in * sizeof *row);
+    for (uint32_t r = 0; r < j->w->n_out; r++) {
+        uint32_t i = j->w->n_part > 1 && r >= j->w->part[1].first_row;
+        j->w->type->dequantise(j->w->part[i].data + (r - j->w->part[i].first_row) * j->w->row_bytes, row, j->w->n_in);
+        for (uint32_t t = 0; t < j->n_tok; t++) b->ops->axpy(b, j->y + t * j->ld_y, j->x[t * j->ld_x + r], row, j->w->n_in);
+    }
+}
+
+static void transposed_share(void *arg, uint32_t i_thread, uint32_t n_thread)
+{
+    const transposed_job *p = arg;
+    uint64_t i, to;
+    for (sl_share(p->n_job, i_thread, n_thread, &i, &to); i < to; i++) multiply_transposed(p->b, &p->jobs[i]);
+}
+
+void sl_matmul_transposed(sl_backend *b, const sl_matmul_job *jobs, uint32_t n_job)
+{
+    transposed_job p = {b, jobs, n_job};
+    for (uint32_t i = 0; i < n_job; i++) assert(jobs[i].w->n_in <= SL_MAX_TRANSPOSED && whole(jobs[i].w));
+    if (n_job) sl_pool_run(b->pool, transposed_share, &p);
+}
+
 void sl_rmsnorm(sl_backend *b, float *y, size_t ld_y, const float *x, size_t ld_x, const float *w, uint32_t n,
                 uint32_t n_row, float eps)
 {
@@ -167,6 +210,69 @@ void sl_glu(sl_backend *b, float *y, size_t ld_y, const float *gate, size_t ld_g
             uint32_t n, uint32_t n_tok, sl_act act)
 {
     if (n && n_tok) b->ops->glu(b, y, ld_y, gate, ld_gate, up, ld_up, n, n_tok, act);
+}
+
+typedef struct {
+    float *gate, *up;
+    size_t ld_gate, ld_up;
+    uint32_t n, n_tok;
+    float alpha, limit;
+} limit_job;
+
+static void limit_share(void *arg, uint32_t i_thread, uint32_t n_thread)
+{
+    const limit_job *j = arg;
+    uint64_t t, to;
+    for (sl_share(j->n_tok, i_thread, n_thread, &t, &to); t < to; t++)
+        sl_limit_row(j->gate + t * j->ld_gate, j->up + t * j->ld_up, j->n, j->alpha, j->limit);
+}
+
+void sl_glu_limited(sl_backend *b, float *y, size_t ld_y, float *gate, size_t ld_gate, float *up, size_t ld_up, uint32_t n,
+                    uint32_t n_tok, float alpha, float limit)
+{
+    assert(alpha > 0 && limit > 0);
+    limit_job j = {gate, up, ld_gate, ld_up, n, n_tok, alpha, limit};
+    if (n_tok > 16)
+        sl_pool_run(b->pool, limit_share, &j);
+    else
+        limit_share(&j, 0, 1);
+    sl_glu(b, y, ld_y, gate, ld_gate, up, ld_up, n, n_tok, SL_ACT_SILU);
+}
+
+typedef struct {
+    const sl_routing *r;
+    const float *logits, *bias;
+    uint32_t *ids;
+    float *weights;
+    size_t ld_ids, ld_weights;
+    uint32_t n_tok;
+} route_job;
+
+static void route_share(void *arg, uint32_t i_thread, uint32_t n_thread)
+{
+    const route_job *j = arg;
+    uint64_t t, to;
+    for (sl_share(j->n_tok, i_thread, n_thread, &t, &to); t < to; t++)
+        sl_route_row(j->r, j->logits + t * j->r->n_expert, j->bias, j->ids + t * j->ld_ids, j->weights + t * j->ld_weights);
+}
+
+void sl_route(sl_backend *b, const sl_routing *r, const float *logits, const float *bias, uint32_t *ids, size_t ld_ids,
+              float *weights, size_t ld_weights, uint32_t n_tok)
+{
+    assert(r->n_used >= 1 && r->n_used <= r->n_expert && r->n_expert <= SL_MAX_ROUTED);
+    assert(r->n_group <= 1 || (r->n_expert % r->n_group == 0 && r->n_group_used >= 1 && r->n_group_used <= r->n_group &&
+                               r->n_expert / r->n_group * r->n_group_used >= r->n_used));
+    route_job j = {r, logits, bias, ids, weights, ld_ids, ld_weights, n_tok};
+    if (n_tok > 4)
+        sl_pool_run(b->pool, route_share, &j);
+    else
+        route_share(&j, 0, 1);
+}
+
+void sl_combine(sl_backend *b, float *y, size_t ld_y, const float *x, const uint32_t *row, const float *weights,
+                uint32_t n_slot, uint32_t n, uint32_t n_tok)
+{
+    if (n && n_tok) b->ops->combine(b, y, ld_y, x, row, weights, n_slot, n, n_tok);
 }
 
 void sl_add(sl_backend *b, float *y, size_t ld_y, const float *x, size_t ld_x, uint32_t n, uint32_t n_tok)

@@ -27,6 +27,7 @@ typedef struct {
     uint32_t max_tok;      /* largest n_tok of a call */
     uint32_t max_in;       /* largest n_in of a matrix */
     uint32_t max_head_dim; /* for attention scratch */
+    uint32_t n_job_input;  /* most inputs of one token each in a call of sl_matmul_jobs; more are done in turns */
 } sl_backend_options;
 
 /* Scratch (quantised activations, attention partials, panels) that open() will take, for the plan; whole pages. */
@@ -44,9 +45,10 @@ bool sl_backend_supports(const sl_backend *b, const sl_type_info *type);
 /* y[t][r] = sum_i w[r][i] * x[t][i] for several matrices that share their input (q, k, v; gate, up).
  *
  * shapes  x [n_tok][n_in] with stride ld_x; y [n_tok][n_out] with stride ld_y
- * law     Q8_0 Q4_0 Q5_0: x is quantised per 16 elements: d = max|x| / 127 (float32), q = rint(x * (1/d)) half to even,
+ * law     Q8_0 Q4_0 Q5_0 MXFP4: x is quantised per 16 elements: d = max|x| / 127 (float32), q = rint(x * (1/d)) half to even,
  *         d <= 2^-128 or not finite gives q = 0.  Per row: acc = 0; for each block of 32 in order, for each half h of it
  *         acc = fmaf(dw * d_h, (float)isum_h, acc), isum_h = exact integer sum of (code - offset) * q over the half.
+         (MXFP4: dw = 2^(e - 128), and twice the code's value for code - offset.)
  *         Q4_1 Q5_1: as above with plain codes, then after the block's halves acc = fmaf(m, s, acc),
  *         s = fmaf(d_1, (float)sum_1(q), d_0 * (float)sum_0(q)).  (One scale for 32 would do with an operation less, but
  *         doubles the divergence from float32: docs/experiments.tsv.)
@@ -61,6 +63,24 @@ typedef struct {
     size_t ld_y;
 } sl_product;
 void sl_matmul(sl_backend *b, const sl_product *p, uint32_t n_product, const float *x, size_t ld_x, uint32_t n_tok);
+
+/* Products that do not share their input, for the experts of a mixture: y = x w^T for every job by the law of sl_matmul, so
+ * the bits of a job do not depend on the others.  Many jobs of one token each, as decoding has, are one piece of work for
+ * the threads. */
+typedef struct {
+    const sl_matrix *w;
+    const float *x; /* [n_tok][n_in], stride ld_x */
+    float *y;       /* [n_tok][n_out], stride ld_y */
+    size_t ld_x, ld_y;
+    uint32_t n_tok;
+} sl_matmul_job;
+void sl_matmul_jobs(sl_backend *b, const sl_matmul_job *jobs, uint32_t n_job);
+
+/* The same with the matrices transposed: x [n_tok][n_out] and y [n_tok][n_in], n_in at most 1024 (the key half of latent
+ * attention, where files have it the other way round).  law: rows of w as float32; y = fmaf(x[r], w[r], y) in order of r,
+ * from 0. */
+enum { SL_MAX_TRANSPOSED = 1024 };
+void sl_matmul_transposed(sl_backend *b, const sl_matmul_job *jobs, uint32_t n_job);
 
 /* y = x / sqrt(mean(x^2) + eps) * w for each of n_row rows of n.  y may be x.  law: sum16 of x*x;
  * r = 1 / sqrtf(sum / n + eps); y = (x * r) * w. */
@@ -99,6 +119,7 @@ void sl_kv_store(sl_backend *b, sl_kv_type type, void *dst, const float *src, si
  *         p_j = sl_expf(s_j - m_b), l_b = sum of p_j in order, o_b[d] = fmaf(p_j, v_j[d], o_b[d]) in order of j.  Blocks
  *         merge in order: first block as it is; then m' = max(m, m_b), a = sl_expf(m - m'), c = sl_expf(m_b - m'),
  *         l = fmaf(l, a, l_b * c), o = fmaf(o, a, o_b * c).  out = o * (1 / l).
+ *         With a sink z: m' = max(m, z), a = sl_expf(m - m'), l' = fmaf(l, a, sl_expf(z - m')), out = o * (a / l').
  *         scalar: plain softmax over all visible positions in float32. */
 typedef struct {
     float *out;
@@ -110,6 +131,7 @@ typedef struct {
     uint32_t n_head, n_head_kv, head_dim;
     uint32_t n_tok, pos, window;
     float scale, softcap;
+    const float *sinks; /* [n_head]: a score per head that takes part in the softmax and has no value; NULL: none */
 } sl_attention;
 void sl_attend(sl_backend *b, const sl_attention *a);
 
@@ -117,6 +139,51 @@ typedef enum { SL_ACT_SILU, SL_ACT_GELU_TANH } sl_act;
 /* y = act(gate) * up, n_tok rows of n; y may be gate.  law: sl_siluf, sl_gelu_tanhf (base/mathx.h). */
 void sl_glu(sl_backend *b, float *y, size_t ld_y, const float *gate, size_t ld_gate, const float *up, size_t ld_up,
             uint32_t n, uint32_t n_tok, sl_act act);
+/* The clamped gate of gpt-oss: with g = min(gate, limit) and u = up kept in [-limit, limit],
+ * y = (u + 1) * g * sigmoid(alpha * g).  gate and up are overwritten; y may be gate.
+ * law: y = sl_siluf(g * alpha) * ((u + 1) * (1 / alpha)); a NaN stays one. */
+void sl_glu_limited(sl_backend *b, float *y, size_t ld_y, float *gate, size_t ld_gate, float *up, size_t ld_up, uint32_t n,
+                    uint32_t n_tok, float alpha, float limit);
+
+/* ---- mixture of experts ---- */
+
+enum { SL_MAX_ROUTED = 1024 }; /* experts of a layer */
+
+typedef enum {
+    SL_SCORE_SOFTMAX,          /* p = softmax(z) over all experts */
+    SL_SCORE_SIGMOID,          /* p = 1 / (1 + exp(-z)) */
+    SL_SCORE_SOFTMAX_SELECTED, /* experts are chosen by z itself, and weighed by the softmax over those chosen */
+} sl_score;
+
+typedef enum { SL_GROUP_MAX, SL_GROUP_TOP2 } sl_group_score; /* a group's best, or the sum of its two best */
+
+/* How a router's logits become experts and weights. */
+typedef struct {
+    uint32_t n_expert, n_used;
+    sl_score score;
+    uint32_t n_group, n_group_used; /* n_group 0 or 1: no groups; it divides n_expert */
+    sl_group_score group_score;
+    bool normalise;                 /* divide by the sum of the chosen weights */
+    float scale;                    /* then multiply by it */
+} sl_routing;
+
+/* Chooses n_used experts for each token: ids [n_tok][n_used] and weights [n_tok][n_used] (strides ld_ids, ld_weights), best
+ * first, from logits [n_tok][n_expert].  bias [n_expert] or NULL is added for the choice and never enters a weight.
+ *
+ * law     softmax: m = max z, e_i = sl_expf(z_i - m), p_i = e_i / (sum of e in order).  sigmoid: p_i = 1 / (1 + sl_expf(-z_i)).
+ *         selected: p_i = z_i.  c_i = p_i + bias_i.  Groups are n_expert / n_group neighbours; of the n_group_used groups with
+ *         the highest scores the experts stay.  Then the n_used highest c, one after the other.  Of equal scores, groups
+ *         or experts, the lowest index goes first; a NaN is never higher than another.
+ *         weight w_s = p of slot s; selected: softmax over the slots in their order.  normalise: w_s / (sum of w in slot order
+ *         + 1e-20).  w_s * scale.  scalar and cpu share the code. */
+void sl_route(sl_backend *b, const sl_routing *r, const float *logits, const float *bias, uint32_t *ids, size_t ld_ids,
+              float *weights, size_t ld_weights, uint32_t n_tok);
+
+/* y[t] = sum over slots s of weights[t][s] * x[row[t][s]], rows of n: what the experts gave, put together.
+ * weights and row have n_slot per token; x rows have stride n.  law: fmaf(w, x, y) in order of s, from 0. */
+void sl_combine(sl_backend *b, float *y, size_t ld_y, const float *x, const uint32_t *row, const float *weights,
+                uint32_t n_slot, uint32_t n, uint32_t n_tok);
+
 /* y += x; y += bias in every row; y *= s; y = cap * sl_tanhf(y / cap), cap > 0. */
 void sl_add(sl_backend *b, float *y, size_t ld_y, const float *x, size_t ld_x, uint32_t n, uint32_t n_tok);
 void sl_add_bias(sl_backend *b, float *y, size_t ld_y, const float *bias, uint32_t n, uint32_t n_tok);

@@ -11,6 +11,10 @@ typedef struct {
     void (*layout)(sl_backend *b, sl_arena *a);
     bool (*supports)(const sl_backend *b, const sl_type_info *type);
     void (*matmul)(sl_backend *b, const sl_product *p, uint32_t n_product, const float *x, size_t ld_x, uint32_t n_tok);
+    void (*matmul_jobs)(sl_backend *b, const sl_matmul_job *jobs, uint32_t n_job);
+    void (*axpy)(sl_backend *b, float *y, float a, const float *x, size_t n); /* y = fmaf(a, x, y); from any thread */
+    void (*combine)(sl_backend *b, float *y, size_t ld_y, const float *x, const uint32_t *row, const float *weights,
+                    uint32_t n_slot, uint32_t n, uint32_t n_tok);
     void (*rmsnorm)(sl_backend *b, float *y, size_t ld_y, const float *x, size_t ld_x, const float *w, uint32_t n,
                     uint32_t n_row, float eps);
     void (*rope)(sl_backend *b, float *x, size_t ld_x, uint32_t n_head, uint32_t head_dim, uint32_t n_tok, uint32_t pos,
@@ -54,6 +58,11 @@ static inline void sl_share(uint64_t n, uint32_t i_thread, uint32_t n_thread, ui
 uint64_t sl_cpu_matmul_scratch_bytes(const sl_backend_options *opt);
 bool sl_cpu_matmul_supports(const sl_type_info *type);
 void sl_cpu_matmul(sl_backend *b, const sl_product *p, uint32_t n_product, const float *x, size_t ld_x, uint32_t n_tok);
+void sl_cpu_matmul_jobs(sl_backend *b, const sl_matmul_job *jobs, uint32_t n_job);
+
+/* ---- mixture of experts (route.c): the code of both implementations ---- */
+void sl_route_row(const sl_routing *r, const float *logits, const float *bias, uint32_t *ids, float *weights);
+void sl_limit_row(float *gate, float *up, uint32_t n, float alpha, float limit);
 
 /* ---- cpu: everything else (cpu/vector_*.c, cpu/attend_*.c) ---- */
 uint64_t sl_cpu_attend_scratch_bytes(const sl_backend_options *opt);

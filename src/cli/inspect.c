@@ -27,6 +27,14 @@ typedef struct {
     sl_err why; /* when not */
 } summary;
 
+/* "blk.3.ffn_up.7.weight": files from before stacked experts. */
+static bool has_expert_number(const char *name)
+{
+    const char *p = strstr(name, ".ffn_");
+    p = p ? strchr(p + 1, '.') : NULL;
+    return p && p[1] >= '0' && p[1] <= '9';
+}
+
 /* By name, in GGUF's and in Hugging Face's way of naming; the first row that is part of the name wins. */
 static tensor_kind kind_of(const char *name)
 {
@@ -41,13 +49,17 @@ static tensor_kind kind_of(const char *name)
         {"lm_head", HEAD},
         {"_exps", EXPERTS},
         {".experts.", EXPERTS},
+        {"moe.input_linear", EXPERTS}, /* Granite's stacks */
+        {"moe.output_linear", EXPERTS},
+        {"exp_probs_b", FFN},
+        {"moe", FFN},
         {"attn", ATTENTION},
         {"self_attn", ATTENTION},
         {"ffn", FFN},
         {"mlp", FFN},
     };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-        if (strstr(name, rules[i].part)) return rules[i].kind;
+        if (strstr(name, rules[i].part)) return rules[i].kind == FFN && has_expert_number(name) ? EXPERTS : rules[i].kind;
     }
     return strcmp(name, "output.weight") == 0 ? HEAD : OTHER;
 }
@@ -123,7 +135,11 @@ static void print_model(const summary *s)
     put_number("hidden size", m->n_embd);
     put_number("feed-forward", m->n_ff);
     printf("%-14s%u heads, %u for keys and values, of %u\n", "attention", m->n_head, m->n_head_kv, m->head_dim);
-    if (m->n_expert) printf("%-14s%u, of which a token uses %u\n", "experts", m->n_expert, m->n_expert_used);
+    if (m->n_expert) {
+        char experts[24], active[24];
+        printf("%-14s%u, of which a token uses %u; %s, a token uses %s of all weights\n", "experts", m->n_expert,
+               m->n_expert_used, cli_size_text(m->expert_bytes, experts), cli_size_text(m->active_bytes, active));
+    }
     printf("%-14s%u tokens, %s head\n", "vocabulary", m->n_vocab, m->tied_head ? "tied" : "untied");
     put_number("context", m->ctx_train_tok);
 }
@@ -202,6 +218,8 @@ static void put_info(cli_json *j, const summary *s)
     cli_json_bool(j, "tied_head", m->tied_head);
     cli_json_u64(j, "n_expert", m->n_expert);
     cli_json_u64(j, "n_expert_used", m->n_expert_used);
+    cli_json_u64(j, "expert_bytes", m->expert_bytes);
+    cli_json_u64(j, "active_bytes", m->active_bytes);
     cli_json_u64(j, "ctx_train_tok", m->ctx_train_tok);
 }
 

@@ -44,7 +44,7 @@ sl_kv_type sl_kv_type_for(const sl_engine_options *opt)
 uint64_t sl_kv_bytes_for(const sl_parts *p, sl_kv_type type, uint32_t ctx_tok)
 {
     uint64_t row = sl_kv_row_bytes(type, (uint32_t)sl_model_kv_row_elems(p->model));
-    return pages(row * ctx_tok) * 2 * p->n_exec;
+    return pages(row * ctx_tok) * sl_model_kv_areas(p->model) * p->n_exec;
 }
 
 uint64_t sl_forward_bytes(const sl_model *m, uint32_t chunk_tok)
@@ -63,14 +63,14 @@ static uint64_t logits_bytes(const sl_parts *p)
 void sl_backend_options_for(const sl_parts *p, const sl_engine_options *opt, uint32_t chunk_tok, sl_backend_options *out)
 {
     const sl_model_config *c = &p->model->c;
-    uint32_t n_q = c->n_head * c->head_dim, widest = c->n_ff > n_q ? c->n_ff : n_q;
     *out = (sl_backend_options){
         .kind = opt->backend == SL_BACKEND_AUTO ? SL_BACKEND_CPU : opt->backend,
         .level = opt->cpu,
         .n_thread = opt->n_threads ? opt->n_threads : sl_cpu_count(),
         .max_tok = chunk_tok,
-        .max_in = widest > c->n_embd ? widest : c->n_embd,
-        .max_head_dim = c->head_dim,
+        .max_in = sl_model_widest(p->model),
+        .max_head_dim = sl_model_attn_dim(p->model),
+        .n_job_input = c->latent.kv_rank ? c->n_head : c->moe.routing.n_used,
     };
 }
 
@@ -126,7 +126,7 @@ static uint32_t choose_ctx(const split *s, uint64_t budget, uint64_t full, uint6
     uint64_t want = sl_min_u64(CTX_DEFAULT, s->p->model->c.ctx_train_tok), room = left(budget, s->fixed);
     if (room > full && per_tok * want <= room - full) return (uint32_t)want;
     /* areas are whole pages, so a step of tokens may cost a page more in each */
-    uint64_t pages_of_areas = 4096ull * 2 * s->p->n_exec;
+    uint64_t pages_of_areas = 4096ull * sl_model_kv_areas(s->p->model) * s->p->n_exec;
     uint64_t most = left(room, least + pages_of_areas);
     uint64_t ctx = sl_round_down(sl_min_u64(room / 4, most) / per_tok, CTX_STEP);
     return (uint32_t)sl_min_u64(want, sl_max_u64(ctx, min_ctx(s->p)));
@@ -176,7 +176,8 @@ sl_status sl_budget_split(const sl_parts *p, const sl_engine_options *opt, uint3
     out->base_bytes = sl_max_u64(sl_round_up(p->base_bytes, BASE_STEP) + MARGIN_FIXED, BASE_FLOOR) + budget / MARGIN_PART;
     out->tokenizer_bytes = p->tok ? sl_tokenizer_bytes(p->tok) : 0;
     out->always_bytes = pages(p->model->always_bytes);
-    out->kv_bytes_per_tok = sl_kv_row_bytes(kv, (uint32_t)sl_model_kv_row_elems(p->model)) * 2 * p->n_exec;
+    out->kv_bytes_per_tok = sl_kv_row_bytes(kv, (uint32_t)sl_model_kv_row_elems(p->model)) *
+                            sl_model_kv_areas(p->model) * p->n_exec;
     s.fixed = out->base_bytes + out->tokenizer_bytes + out->always_bytes;
 
     sl_status rc = residency(&s, CHUNK_TIGHT, 0, &r, err);

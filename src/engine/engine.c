@@ -77,6 +77,8 @@ static sl_status open_scratch(sl_engine *e, sl_err *err)
 static sl_status open_sequence(sl_engine *e, sl_err *err)
 {
     const sl_model *m = e->parts.model;
+    e->views = sl_calloc(m->max_unit_rows, sizeof *e->views);
+    if (!e->views) return sl_fail(err, SL_ERR_NOMEM, "no memory for views of weights");
     if (e->units) return SL_OK;
     e->units = m->units;
     e->n_unit = m->n_unit;
@@ -161,6 +163,7 @@ void sl_engine_close_memory(sl_engine *e)
     sl_block_close(&e->scratch);
     sl_backend_close(e->be);
     sl_free(e->sequence);
+    sl_free(e->views);
 }
 
 void sl_engine_close(sl_engine *e)

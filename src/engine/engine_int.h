@@ -62,7 +62,7 @@ struct sl_engine {
     /* scratch shared by all sessions: one feeds at a time */
     sl_block scratch;
     sl_forward fwd;
-    sl_matrix views[SL_W_COUNT];
+    sl_matrix *views;     /* [max_unit_rows] of the unit that runs */
     const sl_unit *units; /* [n_unit] what the residency holds: the model's own, or a sample of them (calibrate.c) */
     uint32_t n_unit, n_head;
     const sl_tensor *table; /* the embedding table, or the sample's part of it */

@@ -46,6 +46,11 @@ void sl_model_info_from_config(sl_model_info *info, const sl_model *m)
     info->n_ff = c->n_ff;
     info->ctx_train_tok = c->ctx_train_tok;
     info->tied_head = c->tied;
+    info->n_expert = c->moe.routing.n_expert;
+    info->n_expert_used = c->moe.routing.n_used;
+    info->expert_bytes = m->expert_bytes;
+    info->active_bytes = info->weight_bytes;
+    if (info->n_expert) info->active_bytes -= m->expert_bytes / info->n_expert * (info->n_expert - info->n_expert_used);
 }
 
 /* A directory without tokenizer files still runs on token ids (logits, perplexity of ids, tests); anything else that is

@@ -53,7 +53,7 @@ void sl_session_close(sl_session *s)
 
 static sl_status commit_areas(sl_session *s, uint32_t from_tok, uint32_t to_tok, sl_err *err)
 {
-    for (uint32_t i = 0; i < 2 * s->e->parts.n_exec; i++) {
+    for (uint32_t i = 0; i < sl_model_kv_areas(s->e->parts.model) * s->e->parts.n_exec; i++) {
         uint64_t from = i * s->area_bytes + from_tok * s->row_bytes;
         sl_status rc = sl_block_commit(&s->kv, from, (to_tok - from_tok) * s->row_bytes, err);
         if (rc != SL_OK) return rc;

@@ -12,8 +12,9 @@ static sl_status canceled(sl_err *err)
 static void set_kv(sl_session *s, uint32_t position)
 {
     sl_forward *f = &s->e->fwd;
-    f->kv_k = s->kv.ptr + (size_t)position * 2 * s->area_bytes;
-    f->kv_v = (uint8_t *)f->kv_k + s->area_bytes;
+    uint32_t n_area = sl_model_kv_areas(s->e->parts.model);
+    f->kv_k = s->kv.ptr + (size_t)position * n_area * s->area_bytes;
+    f->kv_v = n_area == 2 ? (uint8_t *)f->kv_k + s->area_bytes : f->kv_k;
     f->kv_row_bytes = s->row_bytes;
 }
 
@@ -40,10 +41,11 @@ static sl_status run_layer(sl_session *s, const int32_t *tokens, uint32_t positi
     if (rc != SL_OK) return rc;
     set_kv(s, position);
     double from = sl_now_s();
-    sl_forward_layer(&e->fwd, e->parts.exec[position], e->views);
+    rc = sl_forward_layer(&e->fwd, e->parts.exec[position], e->views, err);
     e->compute_s += sl_now_s() - from;
     sl_residency_release(e->res, position);
     if (e->fwd.canceled || s->cancel) return canceled(err);
+    if (rc != SL_OK) return rc;
     e->layers_executed++;
     if (s->hook) call_hook(s, tokens, position);
     return SL_OK;

@@ -208,14 +208,8 @@ static void check_heads(const sl_model_config *c, const sl_settings *s)
         sl_fail(s->err, SL_ERR_FORMAT, "%s: the norm's epsilon is %g, outside 0 to 1", sl_store_path(s->store), (double)c->eps);
 }
 
-void sl_config_common(sl_model_config *c, const sl_settings *s)
+static void head_settings(sl_model_config *c, const sl_settings *s)
 {
-    c->n_layer = (uint32_t)sl_setting_int(s, "block_count", "num_hidden_layers", -1, 1, SL_MAX_LAYER);
-    c->n_embd = (uint32_t)sl_setting_int(s, "embedding_length", "hidden_size", -1, 1, SL_MAX_EMBD);
-    c->n_head = (uint32_t)sl_setting_int(s, "attention.head_count", "num_attention_heads", -1, 1, SL_MAX_HEAD);
-    c->n_head_kv = (uint32_t)sl_setting_int(s, "attention.head_count_kv", "num_key_value_heads", c->n_head, 1, SL_MAX_HEAD);
-    c->n_ff = (uint32_t)sl_setting_int(s, "feed_forward_length", "intermediate_size", -1, 1, SL_MAX_FF);
-    c->ctx_train_tok = (uint32_t)sl_setting_int(s, "context_length", "max_position_embeddings", 2048, 1, SL_MAX_CTX);
     c->head_dim = (uint32_t)sl_setting_int(s, "attention.key_length", "head_dim", c->n_embd / c->n_head, 1, SL_MAX_HEAD_DIM);
     int64_t v_dim = sl_setting_int(s, "attention.value_length", "head_dim", c->head_dim, 1, SL_MAX_HEAD_DIM);
     if (!s->err->code && v_dim != c->head_dim)
@@ -223,9 +217,49 @@ void sl_config_common(sl_model_config *c, const sl_settings *s)
                 sl_store_path(s->store), c->head_dim, (uint32_t)v_dim);
     c->n_rot = (uint32_t)sl_setting_int(s, "rope.dimension_count", NULL, c->head_dim, 2, SL_MAX_HEAD_DIM);
     if (s->json) c->n_rot = (uint32_t)(c->head_dim * sl_setting_float(s, NULL, "partial_rotary_factor", 1));
+}
+
+/* GGUF writes the widths of the absorbed form under the plain keys and the model's own under _mla; files from before that
+ * have the model's own under the plain ones. */
+static void latent_settings(sl_model_config *c, const sl_settings *s)
+{
+    sl_latent_config *l = &c->latent;
+    bool mla = sl_setting_has(s, "attention.key_length_mla", NULL);
+    const char *key = mla ? "attention.key_length_mla" : "attention.key_length";
+    const char *value = mla ? "attention.value_length_mla" : "attention.value_length";
+    l->kv_rank = (uint32_t)sl_setting_int(s, "attention.kv_lora_rank", "kv_lora_rank", -1, 1, SL_MAX_HEAD_DIM);
+    l->q_rank = (uint32_t)sl_setting_int(s, "attention.q_lora_rank", "q_lora_rank", 0, 0, SL_MAX_EMBD);
+    l->n_rope = (uint32_t)sl_setting_int(s, "rope.dimension_count", "qk_rope_head_dim", -1, 2, SL_MAX_HEAD_DIM / 2);
+    l->n_v = (uint32_t)sl_setting_int(s, value, "v_head_dim", -1, 1, SL_MAX_HEAD_DIM);
+    if (s->json)
+        l->n_nope = (uint32_t)sl_setting_int(s, NULL, "qk_nope_head_dim", -1, 1, SL_MAX_HEAD_DIM / 2);
+    else
+        l->n_nope = (uint32_t)sl_setting_int(s, key, NULL, -1, l->n_rope + 1, SL_MAX_HEAD_DIM) - l->n_rope;
+    if (!s->err->code && l->kv_rank + l->n_rope > SL_MAX_HEAD_DIM)
+        sl_fail(s->err, SL_ERR_FORMAT, "%s: a latent of %u with %u rotated dimensions is wider than %d", sl_store_path(s->store),
+                l->kv_rank, l->n_rope, SL_MAX_HEAD_DIM);
+    c->n_head_kv = c->n_head;
+    c->head_dim = l->n_nope + l->n_rope;
+    c->n_rot = l->n_rope;
+}
+
+void sl_config_common(sl_model_config *c, const sl_settings *s)
+{
+    c->n_layer = (uint32_t)sl_setting_int(s, "block_count", "num_hidden_layers", -1, 1, SL_MAX_LAYER);
+    c->n_embd = (uint32_t)sl_setting_int(s, "embedding_length", "hidden_size", -1, 1, SL_MAX_EMBD);
+    c->n_head = (uint32_t)sl_setting_int(s, "attention.head_count", "num_attention_heads", -1, 1, SL_MAX_HEAD);
+    c->n_head_kv = (uint32_t)sl_setting_int(s, "attention.head_count_kv", "num_key_value_heads", c->n_head, 1, SL_MAX_HEAD);
+    /* the MLP of dense layers; a model of experts only may be without */
+    bool experts_only = sl_setting_has(s, "expert_feed_forward_length", "moe_intermediate_size");
+    c->n_ff = (uint32_t)sl_setting_int(s, "feed_forward_length", "intermediate_size", experts_only - 1, !experts_only, SL_MAX_FF);
+    c->ctx_train_tok = (uint32_t)sl_setting_int(s, "context_length", "max_position_embeddings", 2048, 1, SL_MAX_CTX);
+    if (s->latent)
+        latent_settings(c, s);
+    else
+        head_settings(c, s);
     c->eps = (float)sl_setting_float(s, "attention.layer_norm_rms_epsilon", "rms_norm_eps", 1e-6);
     c->attn_scale = (float)(1.0 / sqrt((double)c->head_dim));
-    c->embd_scale = 1;
+    c->embd_scale = c->residual_scale = c->logit_scale = 1;
     c->act = SL_ACT_SILU;
     rope_settings(c, s);
     check_heads(c, s);

@@ -10,6 +10,7 @@ typedef struct {
     const char *arch;         /* GGUF: key prefix */
     const sl_json *json;      /* Hugging Face: the text part of config.json, else NULL */
     const sl_json *json_top;  /* its top level */
+    bool latent;              /* widths of heads are the family's to read */
     sl_err *err;              /* first failure; getters do nothing after it */
 } sl_settings;
 
@@ -24,6 +25,7 @@ struct sl_family {
     void (*configure)(sl_model_config *c, const sl_settings *s);
     /* Vectors that must be there: bit mask of sl_vector_role. */
     uint32_t required;
+    bool latent; /* latent attention: configure sets the widths of heads */
     void (*layer)(sl_forward *f, const sl_layer *l);
 };
 

@@ -8,7 +8,7 @@
 #define GROUP_MIN  16u
 
 /* Between two pieces of work: keeps the drive busy and looks whether the caller has had enough. */
-static bool canceled(sl_forward *f)
+bool sl_step_canceled(sl_forward *f)
 {
     if (f->res) sl_residency_drive(f->res);
     if (f->cancel && *f->cancel) f->canceled = true;
@@ -27,7 +27,7 @@ static void multiply(sl_forward *f, const sl_product *p, uint32_t n_product, con
 {
     uint32_t step = group_tok(p, n_product);
     sl_product part[3];
-    for (uint32_t t = 0; t < f->n_tok && !canceled(f); t += step) {
+    for (uint32_t t = 0; t < f->n_tok && !sl_step_canceled(f); t += step) {
         uint32_t n = f->n_tok - t < step ? f->n_tok - t : step;
         for (uint32_t i = 0; i < n_product; i++) {
             part[i] = p[i];
@@ -64,12 +64,29 @@ void sl_step_qkv(sl_forward *f, const sl_layer *l)
     add_bias(f, f->v, l->v[SL_V_V_BIAS], n_kv);
 }
 
+static void clip(float *x, size_t n, float limit)
+{
+    for (size_t i = 0; i < n; i++) x[i] = x[i] > limit ? limit : x[i] < -limit ? -limit : x[i];
+}
+
+void sl_step_qkv_clip(sl_forward *f, const sl_layer *l)
+{
+    float limit = f->m->c.qkv_clip;
+    clip(f->q, (size_t)l->w[SL_W_Q].n_out * f->n_tok, limit);
+    clip(f->k, (size_t)l->w[SL_W_K].n_out * f->n_tok, limit);
+    clip(f->v, (size_t)l->w[SL_W_V].n_out * f->n_tok, limit);
+}
+
 void sl_step_qk_norm(sl_forward *f, const sl_layer *l)
 {
     const sl_model_config *c = &f->m->c;
-    uint32_t d = c->head_dim;
-    sl_rmsnorm(f->be, f->q, d, f->q, d, l->v[SL_V_Q_NORM], d, f->n_tok * c->n_head, c->eps);
-    sl_rmsnorm(f->be, f->k, d, f->k, d, l->v[SL_V_K_NORM], d, f->n_tok * c->n_head_kv, c->eps);
+    uint32_t d_q = c->head_dim, d_k = d_q, n_q = f->n_tok, n_k = n_q; /* rows, and how many */
+    if (c->qk_norm_whole)
+        d_q *= c->n_head, d_k *= c->n_head_kv;
+    else
+        n_q *= c->n_head, n_k *= c->n_head_kv;
+    sl_rmsnorm(f->be, f->q, d_q, f->q, d_q, l->v[SL_V_Q_NORM], d_q, n_q, c->eps);
+    sl_rmsnorm(f->be, f->k, d_k, f->k, d_k, l->v[SL_V_K_NORM], d_k, n_k, c->eps);
 }
 
 void sl_step_rope(sl_forward *f, const sl_layer *l)
@@ -85,13 +102,13 @@ void sl_step_attend(sl_forward *f, const sl_layer *l)
     const sl_model_config *c = &f->m->c;
     uint32_t n_q = c->n_head * c->head_dim, n_kv = c->n_head_kv * c->head_dim;
     uint64_t at = f->pos * f->kv_row_bytes;
-    if (canceled(f)) return;
+    if (sl_step_canceled(f)) return;
     sl_kv_store(f->be, f->kv_type, (uint8_t *)f->kv_k + at, f->k, n_kv, n_kv, f->n_tok);
     sl_kv_store(f->be, f->kv_type, (uint8_t *)f->kv_v + at, f->v, n_kv, n_kv, f->n_tok);
     sl_attention a = {.out = f->att, .q = f->q, .ld_out = n_q, .ld_q = n_q, .k = f->kv_k, .v = f->kv_v,
                       .row_bytes = f->kv_row_bytes, .type = f->kv_type, .n_head = c->n_head, .n_head_kv = c->n_head_kv,
                       .head_dim = c->head_dim, .n_tok = f->n_tok, .pos = f->pos, .window = l->window,
-                      .scale = c->attn_scale, .softcap = c->attn_softcap};
+                      .scale = c->attn_scale, .softcap = c->attn_softcap, .sinks = l->v[SL_V_SINKS]};
     sl_attend(f->be, &a);
 }
 
@@ -117,6 +134,7 @@ void sl_step_gated_mlp(sl_forward *f, const sl_layer *l)
 void sl_step_residual(sl_forward *f)
 {
     uint32_t n = f->m->c.n_embd;
+    if (f->m->c.residual_scale != 1) sl_scale(f->be, f->h, n, f->m->c.residual_scale, n, f->n_tok);
     sl_add(f->be, f->x, n, f->h, n, n, f->n_tok);
 }
 
@@ -125,12 +143,16 @@ void sl_layer_pre_norm(sl_forward *f, const sl_layer *l)
     sl_step_norm(f, l->v[SL_V_ATTN_NORM]);
     sl_step_qkv(f, l);
     if (l->v[SL_V_Q_NORM]) sl_step_qk_norm(f, l);
+    if (f->m->c.qkv_clip > 0) sl_step_qkv_clip(f, l);
     sl_step_rope(f, l);
     sl_step_attend(f, l);
     sl_step_attn_out(f, l);
     sl_step_residual(f);
 
     sl_step_norm(f, l->v[SL_V_FFN_NORM]);
-    sl_step_gated_mlp(f, l);
+    if (l->experts)
+        sl_step_moe(f, l);
+    else
+        sl_step_gated_mlp(f, l);
     sl_step_residual(f);
 }

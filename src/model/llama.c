@@ -3,13 +3,14 @@
  * GGUF converters reorder the rows of q and k per head, so that rotation pairs are neighbours (2i, 2i+1); Hugging Face
  * files keep the halves (i, i + n_rot/2).  Llama 3's frequency scaling arrives as a formula from config.json and as
  * divisors (rope_freqs.weight) in GGUF.  GGUF files of Mistral carry this architecture too and run with full attention,
- * as other engines run them. */
-#include "model/family.h"
+ * as other engines run them; those of Mixtral have experts, whose weights are divided by their sum. */
 #include "model/layers.h"
+#include "model/moe.h"
 
 static void configure(sl_model_config *c, const sl_settings *s)
 {
     c->rope_interleaved = s->json == NULL;
+    if (!s->json && sl_config_moe(c, s, NULL)) c->moe.routing.normalise = true;
 }
 
 static const char *const gguf_arch[] = {"llama", NULL};

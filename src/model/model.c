@@ -74,6 +74,7 @@ static sl_status read_settings(sl_model *m, const sl_store *store, sl_err *err)
     sl_settings s = {.store = store, .arch = arch, .err = &first, .json_top = sl_store_config(store)};
     s.json = sl_json_get(s.json_top, "text_config");
     if (!s.json) s.json = s.json_top;
+    s.latent = m->family->latent;
     sl_config_common(&m->c, &s);
     if (!first.code && m->family->configure) m->family->configure(&m->c, &s);
     if (first.code) return sl_fail(err, first.code, "%s", first.msg);
@@ -82,13 +83,26 @@ static sl_status read_settings(sl_model *m, const sl_store *store, sl_err *err)
 
 /* ---- units ---- */
 
+static uint64_t bytes_of(const sl_unit_rows *r)
+{
+    uint64_t row = 0;
+    sl_type_row_bytes(r->tensor->type, r->n_in, &row);
+    return row * r->n_row;
+}
+
+static uint32_t layer_rows(const sl_model *m, uint32_t layer)
+{
+    uint32_t n = (uint32_t)__builtin_popcount(m->roles[layer]);
+    return n + (m->experts ? sl_expert_unit_count(&m->experts[layer]) : 0);
+}
+
 /* Blocks of the head are about as large as a layer, so that one window size serves both. */
-static uint32_t head_block_rows(const sl_model *m, const sl_tensor *const *w)
+static uint32_t head_block_rows(const sl_model *m)
 {
     uint64_t largest = 1;
     for (uint32_t i = 0; i < m->c.n_layer; i++) {
         uint64_t sum = 0;
-        for (int k = 0; k < SL_W_COUNT; k++) sum += w[i * SL_W_COUNT + (uint32_t)k]->size_bytes;
+        for (uint32_t k = 0; k < m->units[i].n_rows; k++) sum += bytes_of(&m->units[i].rows[k]);
         largest = sl_max_u64(largest, sum);
     }
     uint64_t n_block = (m->head->size_bytes + largest - 1) / largest;
@@ -96,33 +110,57 @@ static uint32_t head_block_rows(const sl_model *m, const sl_tensor *const *w)
     return (uint32_t)sl_min_u64(sl_round_up(rows, 16), m->c.n_vocab);
 }
 
-static void fill_units(sl_model *m, const sl_tensor *const *w, uint32_t block_rows)
+/* The matrices that the layer has, in the order of their roles, then its experts. */
+static void fill_layer(sl_model *m, uint32_t layer, sl_unit_rows *r)
 {
-    sl_unit_rows *r = m->rows;
-    for (uint32_t i = 0; i < m->c.n_layer; i++) {
-        m->units[i] = (sl_unit){r, SL_W_COUNT};
-        for (int k = 0; k < SL_W_COUNT; k++, r++) {
-            const sl_tensor *t = w[i * SL_W_COUNT + (uint32_t)k];
-            *r = (sl_unit_rows){t, (uint32_t)t->dims[1], 0, (uint32_t)t->dims[0]};
-        }
-    }
-    for (uint32_t b = 0; b < m->n_head_block; b++, r++) {
-        uint32_t first = b * block_rows;
-        m->units[m->c.n_layer + b] = (sl_unit){r, 1};
-        *r = (sl_unit_rows){m->head, m->c.n_embd, first, (uint32_t)sl_min_u64(block_rows, m->c.n_vocab - first)};
-    }
+    const sl_unit_rows *w = m->map->w + (size_t)layer * SL_W_COUNT;
+    m->units[layer] = (sl_unit){r, layer_rows(m, layer)};
+    if (m->units[layer].n_rows > m->max_unit_rows) m->max_unit_rows = m->units[layer].n_rows;
+    for (uint32_t k = 0; k < SL_W_COUNT; k++)
+        if (w[k].tensor) *r++ = w[k];
+    uint32_t n = m->experts ? sl_expert_unit_count(&m->experts[layer]) : 0;
+    for (uint32_t k = 0; k < n; k++) *r++ = sl_expert_unit_rows(&m->experts[layer], k);
 }
 
-static sl_status make_units(sl_model *m, const sl_tensor *const *w, sl_err *err)
+static sl_status no_units(sl_err *err)
 {
-    uint32_t rows = head_block_rows(m, w);
-    m->n_head_block = (m->c.n_vocab + rows - 1) / rows;
+    return sl_fail(err, SL_ERR_NOMEM, "no memory for the list of layers");
+}
+
+static sl_status make_head_units(sl_model *m, sl_err *err)
+{
+    uint32_t block_rows = head_block_rows(m);
+    m->n_head_block = (m->c.n_vocab + block_rows - 1) / block_rows;
     m->n_unit = m->c.n_layer + m->n_head_block;
-    m->units = sl_calloc(m->n_unit, sizeof *m->units);
-    m->rows = sl_calloc((size_t)m->c.n_layer * SL_W_COUNT + m->n_head_block, sizeof *m->rows);
-    if (!m->units || !m->rows) return sl_fail(err, SL_ERR_NOMEM, "no memory for the list of layers");
-    fill_units(m, w, rows);
+    sl_unit *units = sl_realloc(m->units, m->n_unit * sizeof *units);
+    if (!units) return no_units(err);
+    m->units = units;
+    m->head_rows = sl_calloc(m->n_head_block, sizeof *m->head_rows);
+    if (!m->head_rows) return no_units(err);
+    for (uint32_t b = 0; b < m->n_head_block; b++) {
+        uint32_t first = b * block_rows;
+        m->units[m->c.n_layer + b] = (sl_unit){&m->head_rows[b], 1};
+        m->head_rows[b] =
+            (sl_unit_rows){m->head, m->c.n_embd, first, (uint32_t)sl_min_u64(block_rows, m->c.n_vocab - first)};
+    }
     return SL_OK;
+}
+
+static sl_status make_units(sl_model *m, sl_err *err)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < m->c.n_layer; i++) n += layer_rows(m, i);
+    m->units = sl_calloc(m->c.n_layer, sizeof *m->units);
+    m->rows = sl_calloc(n, sizeof *m->rows);
+    if (!m->units || !m->rows) return no_units(err);
+    sl_unit_rows *r = m->rows;
+    for (uint32_t i = 0; i < m->c.n_layer; r += m->units[i++].n_rows) fill_layer(m, i, r);
+    return make_head_units(m, err);
+}
+
+void sl_model_leave_experts_out(sl_model *m)
+{
+    for (uint32_t i = 0; i < m->c.n_layer; i++) m->units[i].n_rows = (uint32_t)__builtin_popcount(m->roles[i]);
 }
 
 /* ---- always-resident vectors ---- */
@@ -134,7 +172,7 @@ static void always_layout(sl_model *m, const sl_tensor_map *map, sl_arena *a)
     for (uint32_t i = 0; i < c->n_layer; i++)
         for (int k = 0; k < SL_V_COUNT; k++) {
             const sl_tensor *t = map->v[i * SL_V_COUNT + (uint32_t)k];
-            m->v[i][k] = t ? sl_arena_take(a, t->dims[0], sizeof(float), 64) : NULL;
+            m->v[i][k] = t ? sl_arena_take(a, sl_tensor_elems(t), sizeof(float), 64) : NULL;
         }
     m->final_norm = sl_arena_take(a, c->n_embd, sizeof(float), 64);
     m->rope.inv_freq = sl_arena_take(a, c->n_rot / 2, sizeof(float), 64);
@@ -154,7 +192,7 @@ sl_status sl_model_open(sl_model **out, const sl_store *store, const sl_log *log
         goto fail;
     }
     if ((rc = sl_tensor_map_build(m->map, m, store, log, err)) != SL_OK) goto fail;
-    if ((rc = make_units(m, m->map->w, err)) != SL_OK) goto fail;
+    if ((rc = make_units(m, err)) != SL_OK) goto fail;
     sl_arena measure = {.cap = SIZE_MAX};
     always_layout(m, m->map, &measure);
     m->always_bytes = measure.used + 64;
@@ -172,9 +210,10 @@ static sl_status read_vector(sl_model *m, sl_io *io, const sl_tensor *t, float *
     uint64_t skip = t->offset_bytes - from, need = skip + t->size_bytes;
     sl_status rc = sl_io_read_now(io, t->file, from, staging, sl_round_up(need, io->align), need, err);
     if (rc != SL_OK) return rc;
-    t->type->dequantise(staging + skip, dst, t->dims[0]);
+    uint64_t n = sl_tensor_elems(t);
+    t->type->dequantise(staging + skip, dst, n);
     bool norm = strstr(t->name, "norm") != NULL;
-    for (uint64_t i = 0; norm && m->c.norm_plus_one && i < t->dims[0]; i++) dst[i] += 1.0f;
+    for (uint64_t i = 0; norm && m->c.norm_plus_one && i < n; i++) dst[i] += 1.0f;
     return SL_OK;
 }
 
@@ -229,10 +268,34 @@ void sl_model_close(sl_model *m)
     sl_free(m->map);
     sl_free(m->units);
     sl_free(m->rows);
+    sl_free(m->head_rows);
+    sl_free(m->roles);
+    sl_free(m->experts);
     sl_free(m);
 }
 
 uint64_t sl_model_kv_row_elems(const sl_model *m)
 {
-    return (uint64_t)m->c.n_head_kv * m->c.head_dim;
+    return m->c.latent.kv_rank ? sl_model_attn_dim(m) : (uint64_t)m->c.n_head_kv * m->c.head_dim;
+}
+
+uint32_t sl_model_kv_areas(const sl_model *m)
+{
+    return m->c.latent.kv_rank ? 1 : 2;
+}
+
+uint32_t sl_model_attn_dim(const sl_model *m)
+{
+    return m->c.latent.kv_rank ? m->c.latent.kv_rank + m->c.latent.n_rope : m->c.head_dim;
+}
+
+uint32_t sl_model_widest(const sl_model *m)
+{
+    const sl_model_config *c = &m->c;
+    const uint32_t widths[] = {c->n_embd, c->n_ff, c->n_head * c->head_dim, c->moe.n_ff, c->moe.n_ff_shared,
+                               c->n_head * c->latent.n_v, c->latent.q_rank, c->latent.kv_rank};
+    uint32_t widest = 0;
+    for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++)
+        if (widths[i] > widest) widest = widths[i];
+    return widest;
 }

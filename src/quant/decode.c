@@ -182,3 +182,26 @@ void sl_decode_q6_k(const void *src, float *dst, size_t n)
         }
     }
 }
+
+/* ---- MXFP4: {u8 e; u8 q[16]}, w = 2^(e-128) * twice the value of an E2M1 code ---- */
+
+static float half_of_e8m0(uint8_t e)
+{
+    uint32_t bits = e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23; /* the first two are subnormal */
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+void sl_decode_mxfp4(const void *src, float *dst, size_t n)
+{
+    static const int8_t value[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+    const uint8_t *p = src;
+    for (size_t b = 0; b < n / 32; b++, p += 17, dst += 32) {
+        float d = half_of_e8m0(p[0]);
+        for (int j = 0; j < 16; j++) {
+            dst[j] = d * (float)value[p[1 + j] & 15];
+            dst[j + 16] = d * (float)value[p[1 + j] >> 4];
+        }
+    }
+}

@@ -8,7 +8,7 @@
  * GGUF file may use. */
 typedef enum {
     SL_F32 = 0, SL_F16 = 1, SL_Q4_0 = 2, SL_Q4_1 = 3, SL_Q5_0 = 6, SL_Q5_1 = 7, SL_Q8_0 = 8,
-    SL_Q4_K = 12, SL_Q5_K = 13, SL_Q6_K = 14, SL_BF16 = 30,
+    SL_Q4_K = 12, SL_Q5_K = 13, SL_Q6_K = 14, SL_BF16 = 30, SL_MXFP4 = 39,
 } sl_type;
 enum { SL_TYPE_PRIVATE = 1000 };
 

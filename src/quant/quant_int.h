@@ -16,5 +16,6 @@ void sl_decode_q5_1(const void *src, float *dst, size_t n);
 void sl_decode_q4_k(const void *src, float *dst, size_t n);
 void sl_decode_q5_k(const void *src, float *dst, size_t n);
 void sl_decode_q6_k(const void *src, float *dst, size_t n);
+void sl_decode_mxfp4(const void *src, float *dst, size_t n);
 
 #endif

@@ -20,6 +20,7 @@ static const sl_type_info types[] = {
     {SL_Q4_K, "Q4_K", 256, 144, sl_decode_q4_k, NULL},
     {SL_Q5_K, "Q5_K", 256, 176, sl_decode_q5_k, NULL},
     {SL_Q6_K, "Q6_K", 256, 210, sl_decode_q6_k, NULL},
+    {SL_MXFP4, "MXFP4", 32, 17, sl_decode_mxfp4, NULL},
 
     /* GGUF, known by size only */
     {9,  "Q8_1", 32, 36, NULL, ACTIVATION},
@@ -42,7 +43,6 @@ static const sl_type_info types[] = {
     {29, "IQ1_M", 256, 56, NULL, NULL},
     {34, "TQ1_0", 256, 54, NULL, NULL},
     {35, "TQ2_0", 256, 66, NULL, NULL},
-    {39, "MXFP4", 32, 17, NULL, NULL},
     {40, "NVFP4", 64, 36, NULL, NULL},
     {41, "Q1_0", 128, 18, NULL, NULL},
     {42, "Q2_0", 64, 18, NULL, "some forks store blocks of 128 under this id"},
@@ -92,7 +92,7 @@ const sl_type_info *sl_type_at(size_t i)
 /* Written out rather than built, so that no call has state to keep; a test compares it with the table. */
 const char *sl_type_supported_list(void)
 {
-    return "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K";
+    return "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K, MXFP4";
 }
 
 bool sl_type_row_bytes(const sl_type_info *t, uint64_t n, uint64_t *bytes)

@@ -62,6 +62,9 @@ typedef struct {
     void *slot;               /* the source's own */
 } sl_expert;
 
+/* Rows first, first + step, ... of m, n of them, as a matrix of its own. */
+sl_matrix sl_matrix_rows(const sl_matrix *m, uint32_t first, uint32_t n, uint32_t step);
+
 /* gate, up and down from an expert's pieces in memory [n_piece] (each whole, in one or two parts). */
 void sl_expert_views(const sl_expert_layer *l, const sl_matrix *pieces, sl_expert *e);
 

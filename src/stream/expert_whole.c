@@ -1,9 +1,8 @@
 /* Experts as they lie in a layer's unit: nothing to wait for, since the unit was acquired before the layer runs. */
 #include "stream/expert_source.h"
 
-/* Rows first, first + step, ... of a matrix, n of them, as a matrix of its own.  A part that ends between two of them
- * leaves the rest to the next. */
-static sl_matrix rows_of(const sl_matrix *m, uint32_t first, uint32_t n, uint32_t step)
+/* A part that ends between two of the rows leaves the rest to the next. */
+sl_matrix sl_matrix_rows(const sl_matrix *m, uint32_t first, uint32_t n, uint32_t step)
 {
     sl_matrix out = {.type = m->type, .n_in = m->n_in, .n_out = n, .row_bytes = m->row_bytes * step};
     uint32_t done = 0;
@@ -30,12 +29,12 @@ void sl_expert_views(const sl_expert_layer *l, const sl_matrix *pieces, sl_exper
         e->up = pieces[1];
         break;
     case SL_EXPERT_GATE_UP:
-        e->gate = rows_of(&pieces[0], 0, n_ff, 1);
-        e->up = rows_of(&pieces[0], n_ff, n_ff, 1);
+        e->gate = sl_matrix_rows(&pieces[0], 0, n_ff, 1);
+        e->up = sl_matrix_rows(&pieces[0], n_ff, n_ff, 1);
         break;
     case SL_EXPERT_INTERLEAVED:
-        e->gate = rows_of(&pieces[0], 0, n_ff, 2);
-        e->up = rows_of(&pieces[0], 1, n_ff, 2);
+        e->gate = sl_matrix_rows(&pieces[0], 0, n_ff, 2);
+        e->up = sl_matrix_rows(&pieces[0], 1, n_ff, 2);
         break;
     }
     e->down = pieces[l->n_piece - 1];
@@ -87,7 +86,7 @@ static sl_status next(sl_expert_source *s, sl_expert *out, uint32_t max, uint32_
         const sl_matrix *view = w->views;
         uint32_t id = w->ids[w->next++];
         for (uint32_t k = 0; k < l->n_piece; view += entries(l, &l->piece[k++]))
-            pieces[k] = l->piece[k].stack ? rows_of(view, id * l->piece[k].n_row, l->piece[k].n_row, 1) : view[id];
+            pieces[k] = l->piece[k].stack ? sl_matrix_rows(view, id * l->piece[k].n_row, l->piece[k].n_row, 1) : view[id];
         out[*n] = (sl_expert){.id = id};
         sl_expert_views(l, pieces, &out[*n]);
     }

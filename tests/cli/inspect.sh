@@ -15,6 +15,15 @@ for model in "$llama" $tiny/llama/hf $tiny/llama/hf-sharded $tiny/llama/llama-sp
         'sorted({t["layer"] for t in d["tensors"]} - {None}) == list(range(d["n_layer"]))'
     is_json "$model: every kind is known" "$work/json" '"other" not in d["bytes_by_kind"]'
 done
+for model in $tiny/qwen3moe/hf $tiny/qwen3moe/qwen3moe-f32.gguf $tiny/qwen3moe/qwen3moe-fused.gguf $tiny/qwen3moe/qwen3moe-each.gguf \
+    $tiny/granitemoeshared/hf; do
+    runs "inspect $model --json" "$SLUICE" inspect "$model" --json
+    cp "$out" "$work/json"
+    is_json "$model: experts are counted" "$work/json" 'd["n_expert"] > d["n_expert_used"] > 0 and
+        d["expert_bytes"] == d["bytes_by_kind"]["experts"] and
+        d["weight_bytes"] - d["active_bytes"] == d["expert_bytes"] // d["n_expert"] * (d["n_expert"] - d["n_expert_used"])'
+    is_json "$model: every kind is known" "$work/json" '"other" not in d["bytes_by_kind"]'
+done
 run "$SLUICE" inspect $tiny/llama/hf --json && cp "$out" "$work/hf"
 run "$SLUICE" inspect $tiny/llama/hf-sharded --json && cp "$out" "$work/sharded"
 if has_python; then

@@ -279,10 +279,18 @@ static void merge_block(const attend_job *j, float *factor, uint32_t head_kv, ui
     }
 }
 
-static void finish(const attend_job *j, uint32_t head_kv, uint32_t q0, uint32_t n, const float *l)
+/* 1 / l, or what it becomes when the head's sink takes part. */
+static float last_factor(const attend_job *j, uint32_t head_kv, uint32_t i, float m, float l)
+{
+    if (!j->a->sinks) return 1.0f / l;
+    float z = j->a->sinks[head_kv * j->group + i % j->group], max = m > z ? m : z, a = sl_expf(m - max);
+    return a / fmaf(l, a, sl_expf(z - max));
+}
+
+static void finish(const attend_job *j, uint32_t head_kv, uint32_t q0, uint32_t n, const float *m, const float *l)
 {
     for (uint32_t i = 0; i < n; i++)
-        j->kern->scale(out_of(j, head_kv, q0 + i), 1.0f / l[i], j->a->head_dim);
+        j->kern->scale(out_of(j, head_kv, q0 + i), last_factor(j, head_kv, q0 + i, m[i], l[i]), j->a->head_dim);
 }
 
 static uint32_t tile_size(const attend_job *j, uint32_t q0)
@@ -302,7 +310,7 @@ static void attend_tile(attend_job *j, const lane *w, uint32_t head_kv, uint32_t
         block_of_tile(j, w, head_kv, q0, n, b, w->block);
         merge_block(j, w->factor, head_kv, q0, n, w->block, w->m, w->l);
     }
-    finish(j, head_kv, q0, n, w->l);
+    finish(j, head_kv, q0, n, w->m, w->l);
 }
 
 /* Takes tiles, the last tokens first: they see the most. */
@@ -368,7 +376,7 @@ static void attend_spread(sl_backend *b, attend_job *j, uint32_t first_block, ui
         sl_pool_run(b->pool, merge_spread, j);
     }
     for (uint32_t g = 0; g < j->a->n_head_kv; g++)
-        finish(j, g, 0, j->n_query, j->l + (size_t)g * j->n_query);
+        finish(j, g, 0, j->n_query, j->m + (size_t)g * j->n_query, j->l + (size_t)g * j->n_query);
 }
 
 /* ---- the choice ---- */

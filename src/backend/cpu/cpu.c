@@ -2,6 +2,8 @@
  * one row; work too small to be worth waking threads for stays with the caller. */
 #include "backend/cpu/kernels.h"
 
+#include <string.h>
+
 enum {
     SMALL_ELEMENTS = 16384, /* about the microseconds that waking the threads takes */
     PIECE_ELEMENTS = 4096,  /* of a row, for operations whose elements do not depend on each other */
@@ -52,6 +54,8 @@ struct row_job {
     sl_act act;
     sl_kv_type kv;
     uint8_t *dst;
+    const uint32_t *row;
+    uint32_t n_slot;
 };
 
 static void run_share(void *arg, uint32_t i_thread, uint32_t n_thread)
@@ -100,6 +104,14 @@ static void glu_piece(const row_job *j, uint32_t t, size_t from, size_t n)
 static void add_piece(const row_job *j, uint32_t t, size_t from, size_t n)
 {
     j->kern->add(j->y + t * j->ld_y + from, j->x + t * j->ld_x + from, n);
+}
+
+static void combine_piece(const row_job *j, uint32_t t, size_t from, size_t n)
+{
+    float *y = j->y + t * j->ld_y + from;
+    memset(y, 0, n * sizeof *y);
+    for (uint32_t s = 0; s < j->n_slot; s++)
+        j->kern->axpy(y, j->u[t * j->n_slot + s], j->x + j->row[t * j->n_slot + s] * j->n + from, n);
 }
 
 static void scale_piece(const row_job *j, uint32_t t, size_t from, size_t n)
@@ -189,6 +201,27 @@ static void add_bias(sl_backend *b, float *y, size_t ld_y, const float *bias, ui
     add(b, y, ld_y, bias, 0, n, n_tok);
 }
 
+static void axpy(sl_backend *b, float *y, float a, const float *x, size_t n)
+{
+    b->kernels->axpy(y, a, x, n);
+}
+
+static void combine(sl_backend *b, float *y, size_t ld_y, const float *x, const uint32_t *row, const float *weights,
+                    uint32_t n_slot, uint32_t n, uint32_t n_tok)
+{
+    row_job j = {.piece = combine_piece,
+                 .n_row = n_tok,
+                 .n = n,
+                 .n_piece = PIECE_ELEMENTS,
+                 .y = y,
+                 .ld_y = ld_y,
+                 .x = x,
+                 .u = weights,
+                 .row = row,
+                 .n_slot = n_slot};
+    run(b, &j);
+}
+
 static void scale(sl_backend *b, float *y, size_t ld_y, float s, uint32_t n, uint32_t n_tok)
 {
     row_job j = {
@@ -208,6 +241,9 @@ const sl_backend_ops sl_cpu_ops = {
     .layout = layout,
     .supports = supports,
     .matmul = sl_cpu_matmul,
+    .matmul_jobs = sl_cpu_matmul_jobs,
+    .axpy = axpy,
+    .combine = combine,
     .rmsnorm = rmsnorm,
     .rope = rope,
     .kv_store = kv_store,

@@ -24,6 +24,8 @@ typedef struct sl_cpu_kernels {
     /* y may be gate */
     void (*glu)(float *y, const float *gate, const float *up, size_t n, sl_act act);
     void (*add)(float *y, const float *x, size_t n);
+    /* y = fmaf(a, x, y) */
+    void (*axpy)(float *y, float a, const float *x, size_t n);
     void (*scale)(float *y, float s, size_t n);
     void (*softcap)(float *y, float cap, size_t n);
     /* x = sl_expf(x) */

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 enum {
-    BATCH = 16,                /* products per dispatch */
+    BATCH = 32,                /* products per dispatch */
     CHUNKS_PER_THREAD = 16,    /* so that a stalled core holds up little */
     CHUNK_MIN_BYTES = 8 << 10, /* of weights: below this fetching the next chunk costs more than it gains */
     CHUNK_MAX_BYTES = 256 << 10,
@@ -53,19 +53,26 @@ static uint64_t act_bytes(uint32_t n_tok, uint32_t n_in, unsigned rules)
     return arena.failed ? UINT64_MAX / 4 : arena.used;
 }
 
+/* Inputs of one token each that find room together. */
+static uint32_t job_inputs(const sl_backend_options *opt)
+{
+    return opt->n_job_input < 1 ? 1 : opt->n_job_input > BATCH ? BATCH : opt->n_job_input;
+}
+
 uint64_t sl_cpu_matmul_scratch_bytes(const sl_backend_options *opt)
 {
     uint32_t n_thread = opt->n_thread ? opt->n_thread : sl_cpu_count();
     uint64_t one = act_bytes(1, opt->max_in, SL_RULE_32 | SL_RULE_256);
     uint64_t many =
         sl_max_u64(act_bytes(opt->max_tok, opt->max_in, SL_RULE_32), act_bytes(opt->max_tok, opt->max_in, SL_RULE_256));
-    return ALIGN + (uint64_t)n_thread * SL_MM_PIECE_BYTES + sl_max_u64(one, many);
+    return ALIGN + (uint64_t)n_thread * SL_MM_PIECE_BYTES + sl_max_u64(one * job_inputs(opt), many);
 }
 
 /* ---- the work of one dispatch ---- */
 
 typedef struct {
     const sl_mm_kernel *kernel;
+    const sl_qact *act;
     const sl_matrix *w;
     float *y;
     size_t ld_y;
@@ -74,8 +81,8 @@ typedef struct {
 } item;
 
 typedef struct {
-    const sl_qact *act;
     uint8_t *pieces; /* [n_thread][SL_MM_PIECE_BYTES] */
+    uint32_t n_tok;  /* of every item */
     uint32_t step;   /* rows of a group or panel */
     uint32_t n_item, n_chunk;
     item items[BATCH];
@@ -113,12 +120,12 @@ static void point_at(sl_mm_rows *rows, const sl_matrix *w, uint32_t row, uint32_
 static void multiply(const job *j, const item *it, const sl_mm_rows *rows, uint32_t row, uint32_t n, uint8_t *piece)
 {
     float y[SL_MM_GROUP];
-    if (j->act->n_tok > 1) {
-        it->kernel->many(rows, n, j->act, piece, it->y + row, it->ld_y);
+    if (j->n_tok > 1) {
+        it->kernel->many(rows, n, it->act, piece, it->y + row, it->ld_y);
     } else if (n == SL_MM_GROUP) {
-        it->kernel->one(rows, j->act, it->y + row);
+        it->kernel->one(rows, it->act, it->y + row);
     } else {
-        it->kernel->one(rows, j->act, y);
+        it->kernel->one(rows, it->act, y);
         memcpy(it->y + row, y, n * sizeof *y);
     }
 }
@@ -158,7 +165,7 @@ static void work(void *arg, uint32_t i_thread, uint32_t n_thread)
     job *j = arg;
     (void)n_thread;
     uint8_t *piece = j->pieces + (size_t)i_thread * SL_MM_PIECE_BYTES;
-    bool early = j->act->n_tok < EARLY_TOK;
+    bool early = j->n_tok < EARLY_TOK;
     for (uint32_t i = claim(j), k; i < j->n_chunk; i = early ? k : claim(j)) {
         k = early ? claim(j) : j->n_chunk;
         chunk c = chunk_at(j, i), next = k < j->n_chunk ? chunk_at(j, k) : c;
@@ -180,7 +187,7 @@ static uint64_t total_bytes(const job *j)
 static void cut(job *j, uint32_t n_thread)
 {
     uint64_t want = sl_max_u64(CHUNK_MIN_BYTES, total_bytes(j) / (n_thread * CHUNKS_PER_THREAD));
-    want = sl_min_u64(want, CHUNK_MAX_BYTES) / (1 + j->act->n_tok / 8);
+    want = sl_min_u64(want, CHUNK_MAX_BYTES) / (1 + j->n_tok / 8);
     j->n_chunk = 0;
     for (uint32_t i = 0; i < j->n_item; i++) {
         item *it = &j->items[i];
@@ -198,7 +205,7 @@ static void dispatch(sl_backend *b, job *j)
     if (!j->n_item) return;
     cut(j, n_thread);
     atomic_store_explicit(&j->next, 0, memory_order_relaxed);
-    if (n_thread == 1 || j->n_chunk == 1 || total_bytes(j) * j->act->n_tok < SOLO_BYTES)
+    if (n_thread == 1 || j->n_chunk == 1 || total_bytes(j) * j->n_tok < SOLO_BYTES)
         work(j, 0, 1);
     else
         sl_pool_run(b->pool, work, j);
@@ -249,18 +256,23 @@ static void run_rules(sl_backend *b, const sl_mm_level *level, job *j, sl_qact *
     for (uint32_t i = 0; i < n_product; i++) {
         const sl_mm_kernel *k = kernel_of(level, p[i].w->type->id);
         if (!(k->rule & rules) || !p[i].w->n_out) continue;
-        j->items[j->n_item++] = (item){.kernel = k, .w = p[i].w, .y = p[i].y, .ld_y = p[i].ld_y};
+        j->items[j->n_item++] = (item){.kernel = k, .act = act, .w = p[i].w, .y = p[i].y, .ld_y = p[i].ld_y};
         if (j->n_item == BATCH) dispatch(b, j);
     }
     dispatch(b, j);
 }
 
+static uint8_t *scratch_of(const sl_backend *b)
+{
+    return b->act + (ALIGN - (uintptr_t)b->act % ALIGN) % ALIGN;
+}
+
 void sl_cpu_matmul(sl_backend *b, const sl_product *p, uint32_t n_product, const float *x, size_t ld_x, uint32_t n_tok)
 {
     const sl_mm_level *level = level_of(b->opt.level);
-    uint8_t *scratch = b->act + (ALIGN - (uintptr_t)b->act % ALIGN) % ALIGN;
+    uint8_t *scratch = scratch_of(b);
     sl_qact act = {.x = x, .ld_x = ld_x, .n_in = p[0].w->n_in, .n_tok = n_tok, .width = n_tok > 1 ? level->width : 1};
-    job j = {.act = &act, .pieces = scratch, .step = n_tok > 1 ? level->panel : SL_MM_GROUP};
+    job j = {.pieces = scratch, .n_tok = n_tok, .step = n_tok > 1 ? level->panel : SL_MM_GROUP};
     sl_arena arena = {.base = scratch + (size_t)b->opt.n_thread * SL_MM_PIECE_BYTES, .cap = SIZE_MAX / 2};
     unsigned rules = rules_of(level, p, n_product);
     if (n_tok == 1) {
@@ -269,4 +281,56 @@ void sl_cpu_matmul(sl_backend *b, const sl_product *p, uint32_t n_product, const
     }
     for (unsigned rule = SL_RULE_FLOAT; rule <= SL_RULE_256; rule <<= 1)
         if (rules & rule) run_rules(b, level, &j, &act, arena, rule, p, n_product);
+}
+
+/* ---- many products of different inputs ---- */
+
+/* How many jobs from the first on share its input. */
+static uint32_t same_input(const sl_matmul_job *jobs, uint32_t n_job)
+{
+    uint32_t n = 1;
+    while (n < n_job && n < BATCH && jobs[n].x == jobs[0].x && jobs[n].ld_x == jobs[0].ld_x && jobs[n].n_tok == jobs[0].n_tok &&
+           jobs[n].w->n_in == jobs[0].w->n_in)
+        n++;
+    return n;
+}
+
+/* Jobs of one token each, as many as one dispatch takes; returns their number. */
+static uint32_t run_singles(sl_backend *b, const sl_mm_level *level, const sl_matmul_job *jobs, uint32_t n_job)
+{
+    sl_qact acts[BATCH];
+    uint8_t *scratch = scratch_of(b);
+    job j = {.pieces = scratch, .n_tok = 1, .step = SL_MM_GROUP};
+    sl_arena arena = {.base = scratch + (size_t)b->opt.n_thread * SL_MM_PIECE_BYTES, .cap = SIZE_MAX / 2};
+    uint32_t done = 0, most = job_inputs(&b->opt);
+    for (uint32_t k = 0; k < most && done < n_job && jobs[done].n_tok == 1; k++) {
+        uint32_t n = same_input(jobs + done, n_job - done);
+        if (j.n_item + n > BATCH) break;
+        unsigned rules = 0;
+        for (uint32_t i = 0; i < n; i++) rules |= kernel_of(level, jobs[done + i].w->type->id)->rule;
+        acts[k] = (sl_qact){.x = jobs[done].x, .n_in = jobs[done].w->n_in, .n_tok = 1, .width = 1};
+        sl_qact_layout(&acts[k], &arena, rules);
+        quantise(b, &acts[k], rules);
+        for (uint32_t i = 0; i < n; i++, done++) {
+            const sl_matrix *w = jobs[done].w;
+            j.items[j.n_item++] = (item){kernel_of(level, w->type->id), &acts[k], w, jobs[done].y, jobs[done].ld_y, 0, 0};
+        }
+    }
+    dispatch(b, &j);
+    return done;
+}
+
+void sl_cpu_matmul_jobs(sl_backend *b, const sl_matmul_job *jobs, uint32_t n_job)
+{
+    const sl_mm_level *level = level_of(b->opt.level);
+    for (uint32_t i = 0, n; i < n_job; i += n) {
+        sl_product p[BATCH];
+        if (jobs[i].n_tok == 1) {
+            n = run_singles(b, level, jobs + i, n_job - i);
+            continue;
+        }
+        n = same_input(jobs + i, n_job - i);
+        for (uint32_t k = 0; k < n; k++) p[k] = (sl_product){jobs[i + k].w, jobs[i + k].y, jobs[i + k].ld_y};
+        if (jobs[i].n_tok) sl_cpu_matmul(b, p, n, jobs[i].x, jobs[i].ld_x, jobs[i].n_tok);
+    }
 }

@@ -22,6 +22,7 @@ ALWAYS int steps_in_16_bits(sl_type type)
     case SL_Q5_0:
     case SL_Q5_1:
     case SL_Q5_K:
+    case SL_MXFP4:
         return 4;
     default:
         return 8;

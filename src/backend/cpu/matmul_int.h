@@ -70,6 +70,8 @@ static inline uint32_t sl_mm_block_bytes(sl_type type)
     case SL_F16:
     case SL_BF16:
         return 2;
+    case SL_MXFP4:
+        return 17;
     case SL_Q4_0:
         return 18;
     case SL_Q4_1:
@@ -110,8 +112,11 @@ static inline bool sl_mm_has_min(sl_type type)
 /* log2 of what is taken off every code, for the types of rule 32; -1: nothing.  Q8_0 codes are signed. */
 static inline int sl_mm_offset_log2(sl_type type)
 {
-    return type == SL_Q4_0 ? 3 : type == SL_Q5_0 ? 4 : -1;
+    return type == SL_Q4_0 ? 3 : type == SL_Q5_0 || type == SL_MXFP4 ? 4 : -1;
 }
+
+/* MXFP4: twice the values of the sixteen codes, plus the offset so that they are unsigned. */
+#define SL_MM_FP4_CODES 16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4
 
 static inline uint32_t sl_mm_u32(const void *p)
 {

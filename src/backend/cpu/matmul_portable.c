@@ -26,9 +26,20 @@ static void nibbles(int8_t *low, int8_t *high, const uint8_t *p, uint32_t n)
     }
 }
 
+/* 2^(e - 128), the scale of an MXFP4 block. */
+static float half_of_e8m0(uint8_t e)
+{
+    union {
+        uint32_t bits;
+        float f;
+    } v = {e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23};
+    return v.f;
+}
+
 ALWAYS void decode_32(sl_type type, const uint8_t *p, block *out)
 {
-    out->d = sl_f16_to_f32(sl_mm_u16(p));
+    static const int8_t fp4[16] = {SL_MM_FP4_CODES};
+    out->d = type == SL_MXFP4 ? half_of_e8m0(p[0]) : sl_f16_to_f32(sl_mm_u16(p));
     if (sl_mm_has_min(type)) out->m = sl_f16_to_f32(sl_mm_u16(p + 2));
     if (type == SL_Q8_0) {
         memcpy(out->code, p + 2, 32);
@@ -40,6 +51,9 @@ ALWAYS void decode_32(sl_type type, const uint8_t *p, block *out)
         for (uint32_t i = 0; i < 32; i++)
             out->code[i] |= (int8_t)((high >> i & 1) << 4);
     }
+    if (type == SL_MXFP4)
+        for (uint32_t i = 0; i < 32; i++)
+            out->code[i] = fp4[out->code[i]];
     int offset = sl_mm_offset_log2(type);
     if (offset < 0) return;
     for (uint32_t i = 0; i < 32; i++)

@@ -127,6 +127,10 @@ ALWAYS __m256i codes_32(sl_type type, const uint8_t *p)
         return nibbles(p + 2);
     case SL_Q4_1:
         return nibbles(p + 4);
+    case SL_MXFP4: {
+        const __m256i codes = _mm256_broadcastsi128_si256(_mm_setr_epi8(SL_MM_FP4_CODES));
+        return _mm256_shuffle_epi8(codes, nibbles(p + 1));
+    }
     case SL_Q5_0:
         return add_fifth_bits(nibbles(p + 6), p + 2);
     default:
@@ -208,11 +212,24 @@ ALWAYS void half_pairs_8(const uint8_t *const *row, size_t at, __m256 *first, __
     *second = _mm256_cvtph_ps(_mm256_extracti128_si256(v, 1));
 }
 
+/* 2^(e - 128) of the byte e at `at` in each of eight rows; the first two powers are subnormal. */
+ALWAYS __m256 powers_8(const uint8_t *const *row, size_t at)
+{
+    __m256i e = _mm256_setr_epi32(row[0][at], row[1][at], row[2][at], row[3][at], row[4][at], row[5][at], row[6][at],
+                                  row[7][at]);
+    __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
+    __m256i small = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e);
+    return _mm256_castsi256_ps(_mm256_blendv_epi8(normal, small, _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e)));
+}
+
 /* Scales of the blocks at `at` in eight rows; min only where the type has one. */
 ALWAYS void scales_8(sl_type type, const uint8_t *const *row, size_t at, __m256 *d, __m256 *min)
 {
     if (sl_mm_has_min(type)) {
         half_pairs_8(row, at, d, min);
+    } else if (type == SL_MXFP4) {
+        *d = powers_8(row, at);
+        *min = _mm256_setzero_ps();
     } else {
         *d = halves_8(row, at + (type == SL_Q6_K ? 208 : 0));
         *min = _mm256_setzero_ps();

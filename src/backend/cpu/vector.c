@@ -42,6 +42,12 @@ static void add(float *y, const float *x, size_t n)
         y[i] += x[i];
 }
 
+static void axpy(float *y, float a, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = fmaf(a, x[i], y[i]);
+}
+
 static void scale(float *y, float s, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -67,6 +73,7 @@ const sl_cpu_kernels sl_cpu_kernels_portable = {
     .kv_store = sl_kv_row_store,
     .glu = glu,
     .add = add,
+    .axpy = axpy,
     .scale = scale,
     .softcap = softcap,
     .exp = exp_row,

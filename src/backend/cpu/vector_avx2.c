@@ -100,6 +100,12 @@ static void add(float *y, const float *x, size_t n)
         store_part(y + i, n - i, _mm256_add_ps(load_part(y + i, n - i), load_part(x + i, n - i)));
 }
 
+static void axpy(float *y, float a, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += 8)
+        store_part(y + i, n - i, _mm256_fmadd_ps(_mm256_set1_ps(a), load_part(x + i, n - i), load_part(y + i, n - i)));
+}
+
 static void scale(float *y, float s, size_t n)
 {
     const __m256 k = _mm256_set1_ps(s);
@@ -241,6 +247,7 @@ const sl_cpu_kernels sl_cpu_kernels_avx2 = {
     .kv_store = kv_store,
     .glu = glu,
     .add = add,
+    .axpy = axpy,
     .scale = scale,
     .softcap = softcap,
     .exp = exp_row,

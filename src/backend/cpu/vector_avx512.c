@@ -94,6 +94,12 @@ static void add(float *y, const float *x, size_t n)
     }
 }
 
+static void axpy(float *y, float a, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += 16)
+        store_part(y + i, n - i, _mm512_fmadd_ps(_mm512_set1_ps(a), load_part(x + i, n - i), load_part(y + i, n - i)));
+}
+
 static void scale(float *y, float s, size_t n)
 {
     for (size_t i = 0; i < n; i += 16) {
@@ -211,6 +217,7 @@ const sl_cpu_kernels sl_cpu_kernels_avx512 = {
     .kv_store = kv_store,
     .glu = glu,
     .add = add,
+    .axpy = axpy,
     .scale = scale,
     .softcap = softcap,
     .exp = exp_row,

@@ -35,6 +35,10 @@ static void attend_head(const sl_attention *a, uint32_t t, uint32_t head, float 
     float max = -INFINITY, sum = 0;
     for (uint32_t p = begin; p < end; p++)
         max = fmaxf(max, score(a, q, p, head_kv, row));
+    if (a->sinks) {
+        max = fmaxf(max, a->sinks[head]);
+        sum = sl_expf(a->sinks[head] - max);
+    }
     for (uint32_t d = 0; d < a->head_dim; d++)
         out[d] = 0;
     for (uint32_t p = begin; p < end; p++) {

@@ -39,3 +39,11 @@ void sl_scalar_matmul(sl_backend *b, const sl_product *p, uint32_t n_product, co
         sl_pool_run(b->pool, multiply_rows, &j);
     }
 }
+
+void sl_scalar_matmul_jobs(sl_backend *b, const sl_matmul_job *jobs, uint32_t n_job)
+{
+    for (uint32_t i = 0; i < n_job; i++) {
+        sl_product p = {jobs[i].w, jobs[i].y, jobs[i].ld_y};
+        sl_scalar_matmul(b, &p, 1, jobs[i].x, jobs[i].ld_x, jobs[i].n_tok);
+    }
+}

@@ -98,6 +98,25 @@ static void add_bias(sl_backend *b, float *y, size_t ld_y, const float *bias, ui
     add(b, y, ld_y, bias, 0, n, n_tok);
 }
 
+static void axpy(sl_backend *b, float *y, float a, const float *x, size_t n)
+{
+    (void)b;
+    for (size_t i = 0; i < n; i++)
+        y[i] = fmaf(a, x[i], y[i]);
+}
+
+static void combine(sl_backend *b, float *y, size_t ld_y, const float *x, const uint32_t *row, const float *weights,
+                    uint32_t n_slot, uint32_t n, uint32_t n_tok)
+{
+    (void)b;
+    for (uint32_t t = 0; t < n_tok; t++, row += n_slot, weights += n_slot)
+        for (uint32_t i = 0; i < n; i++) {
+            float sum = 0;
+            for (uint32_t s = 0; s < n_slot; s++) sum = fmaf(weights[s], x[(size_t)row[s] * n + i], sum);
+            y[t * ld_y + i] = sum;
+        }
+}
+
 static void scale(sl_backend *b, float *y, size_t ld_y, float s, uint32_t n, uint32_t n_tok)
 {
     (void)b;
@@ -119,6 +138,9 @@ const sl_backend_ops sl_scalar_ops = {
     .layout = layout,
     .supports = supports,
     .matmul = sl_scalar_matmul,
+    .matmul_jobs = sl_scalar_matmul_jobs,
+    .axpy = axpy,
+    .combine = combine,
     .rmsnorm = rmsnorm,
     .rope = rope_apply,
     .kv_store = kv_store,

@@ -18,6 +18,7 @@ float sl_scalar_dot(const float *a, const float *b, size_t n);
 
 void sl_scalar_matmul(sl_backend *b, const sl_product *p, uint32_t n_product, const float *x, size_t ld_x,
                       uint32_t n_tok);
+void sl_scalar_matmul_jobs(sl_backend *b, const sl_matmul_job *jobs, uint32_t n_job);
 void sl_scalar_attend(sl_backend *b, const sl_attention *a);
 
 #endif
