@@ -147,6 +147,7 @@ static void blocked(void *arg, uint32_t i_thread, uint32_t n_thread)
 {
     (void)n_thread;
     sigset_t now;
+    if (i_thread == 0) usleep(50000); /* so that the other share goes to the other thread */
     pthread_sigmask(SIG_SETMASK, NULL, &now);
     ((int *)arg)[i_thread] = sigismember(&now, SIGINT);
 }

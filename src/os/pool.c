@@ -1,4 +1,10 @@
-/* Compute threads.  A job is announced by raising `generation`; the caller works as thread 0 and waits for `n_left`.
+/* Compute threads.  A job of n_thread shares is announced by raising `generation`; whoever is awake claims shares one
+ * by one, the caller too, and the caller waits until none is `n_left`.  So a thread that another program keeps from its
+ * core holds up nothing that it had not begun: the caller does that share itself.
+ *
+ * `next` holds the generation and the first share not yet claimed in one word.  A claim is a compare-and-swap on it, so
+ * a thread that wakes late can only claim of the job that is open; fn and arg are read after the claim, and cannot
+ * change before the claimed share is done.
  *
  * Whoever waits goes through three phases: pause instructions for a few microseconds (the usual gap between two steps
  * of a token), yields until about 50 us (a quota or another program may need the core), then a futex.  Sleepers
@@ -24,27 +30,24 @@
 #define N_PAUSE     200               /* 5 to 15 us, by CPU */
 #define N_YIELD     200               /* 30 to 80 us when nobody else wants the core */
 
-typedef struct {
-    sl_pool *pool;
-    uint32_t i_thread;
-    pthread_t thread;
-} worker;
 
 struct sl_pool {
     uint32_t n_thread; /* with the caller */
     uint32_t n_started;
     uint32_t n_pause; /* 0 when there are more threads than cores: spinning would only keep the others away */
-    worker *workers;  /* [n_thread - 1] */
+    pthread_t *workers; /* [n_thread - 1] */
 
-    /* The job, written before generation is raised (release) and read after it is seen (acquire). */
+    /* The job, written before next is set (release) and read after a claim (acquire). */
     sl_pool_fn fn;
     void *arg;
-    bool stop;
+    atomic_bool stop;
 
     /* A cache line per word, or waiting on one would slow arrivals at the other down. */
     char pad0[64];
     atomic_uint generation;
     char pad1[64];
+    _Atomic uint64_t next; /* generation << 32 | share */
+    char pad3[64];
     atomic_uint n_left;
     char pad2[64];
     atomic_uint n_asleep; /* workers in or near the futex */
@@ -92,15 +95,35 @@ static void await_job(sl_pool *p, unsigned seen)
     atomic_fetch_sub(&p->n_asleep, 1);
 }
 
+/* The next share of the open job that nobody has begun. */
+static bool claim(sl_pool *p, uint32_t *i_share)
+{
+    uint64_t next = atomic_load_explicit(&p->next, memory_order_acquire);
+    while ((uint32_t)next < p->n_thread)
+        if (atomic_compare_exchange_weak_explicit(&p->next, &next, next + 1, memory_order_acq_rel,
+                                                  memory_order_acquire)) {
+            *i_share = (uint32_t)next;
+            return true;
+        }
+    return false;
+}
+
+static void work(sl_pool *p)
+{
+    for (uint32_t i; claim(p, &i);) {
+        p->fn(p->arg, i, p->n_thread);
+        if (atomic_fetch_sub(&p->n_left, 1) == 1 && atomic_load(&p->caller_asleep)) futex_wake_all(&p->n_left);
+    }
+}
+
 static void *worker_main(void *arg)
 {
-    worker *w = arg;
-    sl_pool *p = w->pool;
-    for (unsigned seen = 0;; seen++) { /* every job is waited for, so generations come one by one */
+    sl_pool *p = arg;
+    for (unsigned seen = 0;;) {
         await_job(p, seen);
-        if (p->stop) return NULL;
-        p->fn(p->arg, w->i_thread, p->n_thread);
-        if (atomic_fetch_sub(&p->n_left, 1) == 1 && atomic_load(&p->caller_asleep)) futex_wake_all(&p->n_left);
+        if (atomic_load(&p->stop)) return NULL;
+        seen = atomic_load(&p->generation); /* before the claims: a job announced after them is not missed */
+        work(p);
     }
 }
 
@@ -121,14 +144,19 @@ static void await_workers(sl_pool *p)
 
 void sl_pool_run(sl_pool *p, sl_pool_fn fn, void *arg)
 {
-    if (p->n_thread > 1) {
-        p->fn = fn;
-        p->arg = arg;
-        atomic_store_explicit(&p->n_left, p->n_thread - 1, memory_order_relaxed);
-        announce(p);
+    if (p->n_thread == 1) {
+        fn(arg, 0, 1);
+        return;
     }
+    unsigned generation = atomic_load_explicit(&p->generation, memory_order_relaxed) + 1;
+    p->fn = fn;
+    p->arg = arg;
+    atomic_store_explicit(&p->n_left, p->n_thread - 1, memory_order_relaxed);
+    atomic_store_explicit(&p->next, (uint64_t)generation << 32 | 1, memory_order_release);
+    announce(p);
     fn(arg, 0, p->n_thread);
-    if (p->n_thread > 1) await_workers(p);
+    work(p);
+    await_workers(p);
 }
 
 /* Starts the workers with every signal blocked, so that signals reach the threads of the application. */
@@ -142,8 +170,7 @@ static int start_workers(sl_pool *p)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (uint32_t i = 0; i + 1 < p->n_thread && !rc; i++) {
-        p->workers[i] = (worker){.pool = p, .i_thread = i + 1};
-        rc = pthread_create(&p->workers[i].thread, &attr, worker_main, &p->workers[i]);
+        rc = pthread_create(&p->workers[i], &attr, worker_main, p);
         p->n_started += !rc;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -156,13 +183,14 @@ sl_status sl_pool_open(sl_pool **out, uint32_t n_thread, sl_err *err)
     if (n_thread == 0 || n_thread > MAX_THREADS)
         return sl_fail(err, SL_ERR_ARG, "thread count %u is outside 1..%u", n_thread, MAX_THREADS);
     sl_pool *p = sl_calloc(1, sizeof *p);
-    worker *workers = sl_calloc(n_thread, sizeof *workers);
+    pthread_t *workers = sl_calloc(n_thread, sizeof *workers);
     if (!p || !workers) {
         sl_free(p);
         sl_free(workers);
         return sl_fail(err, SL_ERR_NOMEM, "no memory for a pool of %u threads", n_thread);
     }
     p->n_thread = n_thread;
+    atomic_store(&p->next, n_thread); /* nothing to claim */
     p->workers = workers;
     p->n_pause = n_thread > sl_cpu_count() ? 0 : N_PAUSE;
     int rc = start_workers(p);
@@ -177,10 +205,10 @@ sl_status sl_pool_open(sl_pool **out, uint32_t n_thread, sl_err *err)
 void sl_pool_close(sl_pool *p)
 {
     if (!p) return;
-    p->stop = true;
+    atomic_store(&p->stop, true);
     announce(p);
     for (uint32_t i = 0; i < p->n_started; i++)
-        pthread_join(p->workers[i].thread, NULL);
+        pthread_join(p->workers[i], NULL);
     sl_free(p->workers);
     sl_free(p);
 }

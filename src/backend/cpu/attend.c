@@ -6,9 +6,11 @@
  * each query a partial result (o_b, m_b, l_b); partial results are merged into (out, m, l) in position order.  Two ways
  * to do this:
  *
- *   direct   a thread takes a tile and walks its blocks, merging as it goes: prefill, and heads enough for all threads
- *   spread   threads take (block, tile) items and leave partial results in scratch, which are merged afterwards: few
- *            tokens and a long context.  Scratch is bounded, so a long context goes in waves of blocks.
+ *   direct   a thread takes a tile and walks its blocks, merging as it goes: prefill, and short contexts
+ *   spread   threads take blocks, each with all kv heads, and leave partial results in scratch, which are merged
+ *            afterwards: few tokens and a long context.  Scratch is bounded, so a long context goes in waves of blocks.
+ *            A block's K is one piece of memory, and so is its V: while one is at work the next is fetched in the order
+ *            of memory, which a single head's rows, far apart, would not be.
  *
  * Both do the same operations on the same numbers, so how work is cut never shows in the bits. */
 #include "backend/cpu/kernels.h"
@@ -23,7 +25,8 @@ enum {
     TILE_MAX = 64, /* queries */
     TILE_MIN = 16,
     SPREAD_ROWS = 1024,     /* partial results that scratch holds */
-    SPREAD_MAX_QUERY = 256, /* spread only when at least four blocks fit a wave */
+    SPREAD_MIN_BLOCKS = 4,  /* or the threads would wait for each other */
+    SPREAD_MAX_QUERY = 256, /* of all heads: at least four blocks fit a wave */
     SMALL_WORK = 1 << 16,   /* multiply-adds of Q K that are not worth waking threads for (a few microseconds) */
     PREFETCH_ROWS = 8,
 };
@@ -36,10 +39,11 @@ typedef struct {
 
 typedef struct {
     float *k, *v;  /* [64][ld] widened rows */
-    float *s;      /* [TILE_MAX][SL_SCORE_LD] scores, then weights */
+    float *s;      /* [SPREAD_MAX_QUERY][SL_SCORE_LD] scores, then weights */
     float *factor; /* [2][TILE_MAX] of a merge */
     float *m, *l;  /* [TILE_MAX] direct: running results */
     results block; /* [TILE_MAX] direct: of one block */
+    uintptr_t ahead; /* spread: what to fetch next, in the order of memory; 0: rows of the same head */
 } lane;
 
 typedef struct {
@@ -79,7 +83,7 @@ static void lane_layout(lane *w, sl_arena *a, size_t ld)
 {
     w->k = take_floats(a, SL_KV_BLOCK * ld);
     w->v = take_floats(a, SL_KV_BLOCK * ld);
-    w->s = take_floats(a, TILE_MAX * SL_SCORE_LD);
+    w->s = take_floats(a, SPREAD_MAX_QUERY * SL_SCORE_LD);
     w->factor = take_floats(a, 2 * TILE_MAX);
     w->m = take_floats(a, TILE_MAX);
     w->l = take_floats(a, TILE_MAX);
@@ -96,7 +100,7 @@ static void shared_layout(attend_job *j, sl_arena *a, size_t ld)
 static size_t lane_bytes(const sl_backend_options *opt)
 {
     sl_arena a = {0};
-    lane w;
+    lane w = {0};
     lane_layout(&w, &a, padded(opt->max_head_dim));
     return (a.used + 63) / 64 * 64;
 }
@@ -116,7 +120,7 @@ uint64_t sl_cpu_attend_scratch_bytes(const sl_backend_options *opt)
 
 static lane lane_of(const attend_job *j, uint32_t i_thread)
 {
-    lane w;
+    lane w = {.ahead = 0};
     sl_arena a = {.base = j->lanes + i_thread * j->lane_bytes, .cap = j->lane_bytes};
     lane_layout(&w, &a, j->ld);
     return w;
@@ -154,27 +158,27 @@ static const float *query_of(const attend_job *j, uint32_t head_kv, uint32_t i)
 
 /* ---- one block of one tile ---- */
 
-/* A kv head's rows [from, to) as float32: where they lie, or widened into dst. */
+/* A kv head's rows [from, to) as float32: where they lie, or widened into dst.  Fetches meanwhile as many bytes from
+ * *ahead on, or where that is 0 the same head's rows a little later: they lie row_bytes apart, too far for the hardware
+ * to guess. */
 static const float *widen(const attend_job *j, float *dst, const void *kv, uint32_t head_kv, uint32_t from, uint32_t to,
-                          size_t *ld)
+                          size_t *ld, uintptr_t *ahead)
 {
     const sl_attention *a = j->a;
     const uint8_t *row = (const uint8_t *)kv + from * a->row_bytes;
     size_t first = (size_t)head_kv * a->head_dim;
-    if (a->type == SL_KV_F32) {
-        *ld = a->row_bytes / sizeof(float);
-        return (const float *)(const void *)row + first;
-    }
-    /* The rows lie row_bytes apart, too far for the hardware to guess. */
-    uintptr_t ahead = (uintptr_t)row + PREFETCH_ROWS * a->row_bytes + sl_kv_row_bytes(a->type, (uint32_t)first);
-    uint64_t bytes = sl_kv_row_bytes(a->type, a->head_dim);
-    *ld = j->ld;
-    for (uint32_t p = from; p < to; p++, row += a->row_bytes, ahead += a->row_bytes) {
+    uint64_t bytes = sl_kv_row_bytes(a->type, a->head_dim), step = *ahead ? bytes : a->row_bytes;
+    uintptr_t fetch =
+        *ahead ? *ahead : (uintptr_t)row + PREFETCH_ROWS * a->row_bytes + sl_kv_row_bytes(a->type, (uint32_t)first);
+    bool plain = a->type == SL_KV_F32;
+    *ld = plain ? a->row_bytes / sizeof(float) : j->ld;
+    for (uint32_t p = from; p < to; p++, fetch += step) {
         for (uint64_t i = 0; i < bytes; i += 64)
-            __builtin_prefetch((const void *)(ahead + i));
-        j->kern->kv_load(a->type, dst + (p - from) * *ld, row, first, a->head_dim);
+            __builtin_prefetch((const void *)(fetch + i));
+        if (!plain) j->kern->kv_load(a->type, dst + (p - from) * *ld, row + (p - from) * a->row_bytes, first, a->head_dim);
     }
-    return dst;
+    if (*ahead) *ahead = fetch;
+    return plain ? (const float *)(const void *)row + first : dst;
 }
 
 /* l[i] = sum of row i of p in order; four rows at a time, since one sum alone would wait for each addition. */
@@ -215,40 +219,58 @@ static void weights_of_tile(const attend_job *j, float *s, const uint32_t *from,
     }
 }
 
-/* Block b's results for queries [q0, q0 + n) of a kv head. */
-static void block_of_tile(const attend_job *j, const lane *w, uint32_t head_kv, uint32_t q0, uint32_t n, uint32_t b,
-                          results r)
+/* Queries [q0, q0 + n) of a kv head at block b: what each sees, and the positions that any of them sees (none when
+ * first_pos >= end_pos). */
+typedef struct {
+    uint32_t head_kv, q0, n;
+    uint32_t from[TILE_MAX], to[TILE_MAX], first_pos, end_pos;
+} sight;
+
+static void look(const attend_job *j, sight *v, uint32_t head_kv, uint32_t q0, uint32_t n, uint32_t b)
+{
+    *v = (sight){.head_kv = head_kv, .q0 = q0, .n = n, .first_pos = UINT32_MAX};
+    for (uint32_t i = 0; i < n; i++) {
+        seen_in_block(j->a, (q0 + i) / j->group, b, &v->from[i], &v->to[i]);
+        if (v->from[i] >= v->to[i]) continue;
+        if (v->from[i] < v->first_pos) v->first_pos = v->from[i];
+        if (v->to[i] > v->end_pos) v->end_pos = v->to[i];
+    }
+}
+
+/* The block's weights s [n][SL_SCORE_LD], and r->m and r->l. */
+static void score_tile(const attend_job *j, lane *w, const sight *v, float *s, results *r)
 {
     const sl_attention *a = j->a;
     const float *q[TILE_MAX];
-    uint32_t from[TILE_MAX], to[TILE_MAX], first_pos = UINT32_MAX, end_pos = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        q[i] = query_of(j, head_kv, q0 + i);
-        seen_in_block(a, (q0 + i) / j->group, b, &from[i], &to[i]);
-        if (from[i] >= to[i]) continue;
-        if (from[i] < first_pos) first_pos = from[i];
-        if (to[i] > end_pos) end_pos = to[i];
-    }
-    if (first_pos >= end_pos) {
-        memset(r.l, 0, n * sizeof *r.l);
+    size_t ld;
+    if (v->first_pos >= v->end_pos) {
+        memset(r->l, 0, v->n * sizeof *r->l);
         return;
     }
-    uint32_t n_pos = end_pos - first_pos;
-    size_t ld_k, ld_v;
-    const float *k = widen(j, w->k, a->k, head_kv, first_pos, end_pos, &ld_k);
-    j->kern->scores(w->s, q, n, k, ld_k, n_pos, a->head_dim);
-    weights_of_tile(j, w->s, from, to, n, first_pos, n_pos, &r);
-    sum_rows(r.l, w->s, n, n_pos);
+    for (uint32_t i = 0; i < v->n; i++)
+        q[i] = query_of(j, v->head_kv, v->q0 + i);
+    uint32_t n_pos = v->end_pos - v->first_pos;
+    const float *k = widen(j, w->k, a->k, v->head_kv, v->first_pos, v->end_pos, &ld, &w->ahead);
+    j->kern->scores(s, q, v->n, k, ld, n_pos, a->head_dim);
+    weights_of_tile(j, s, v->from, v->to, v->n, v->first_pos, n_pos, r);
+    sum_rows(r->l, s, v->n, n_pos);
+}
 
-    const float *v = widen(j, w->v, a->v, head_kv, first_pos, end_pos, &ld_v);
-    for (uint32_t i = 0, e; i < n; i = e) {
+/* r->o, from those weights. */
+static void weigh_tile(const attend_job *j, lane *w, const sight *v, const float *s, results *r)
+{
+    const sl_attention *a = j->a;
+    size_t ld;
+    if (v->first_pos >= v->end_pos) return;
+    const float *values = widen(j, w->v, a->v, v->head_kv, v->first_pos, v->end_pos, &ld, &w->ahead);
+    for (uint32_t i = 0, e; i < v->n; i = e) {
         /* queries that see the same: all of the tile, except where the block holds a window's or the text's end */
-        for (e = i + 1; e < n && from[e] == from[i] && to[e] == to[i];)
+        for (e = i + 1; e < v->n && v->from[e] == v->from[i] && v->to[e] == v->to[i];)
             e++;
-        if (from[i] >= to[i]) continue;
-        uint32_t at = from[i] - first_pos;
-        j->kern->weigh(r.o + i * j->ld, j->ld, w->s + i * SL_SCORE_LD + at, e - i, v + at * ld_v, ld_v, to[i] - from[i],
-                       a->head_dim);
+        if (v->from[i] >= v->to[i]) continue;
+        uint32_t at = v->from[i] - v->first_pos;
+        j->kern->weigh(r->o + i * j->ld, j->ld, s + i * SL_SCORE_LD + at, e - i, values + at * ld, ld,
+                       v->to[i] - v->from[i], a->head_dim);
     }
 }
 
@@ -300,14 +322,22 @@ static uint32_t tile_size(const attend_job *j, uint32_t q0)
 
 /* ---- direct ---- */
 
-static void attend_tile(attend_job *j, const lane *w, uint32_t head_kv, uint32_t q0)
+static uint32_t claim(attend_job *j)
 {
+    return atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed);
+}
+
+static void attend_tile(attend_job *j, lane *w, uint32_t head_kv, uint32_t q0)
+{
+    sight v;
     uint32_t n = tile_size(j, q0), from, to, unused;
     seen_by(j->a, q0 / j->group, &from, &unused);
     seen_by(j->a, (q0 + n - 1) / j->group, &unused, &to);
     memset(w->l, 0, n * sizeof *w->l);
     for (uint32_t b = from / SL_KV_BLOCK; b * SL_KV_BLOCK < to; b++) {
-        block_of_tile(j, w, head_kv, q0, n, b, w->block);
+        look(j, &v, head_kv, q0, n, b);
+        score_tile(j, w, &v, w->s, &w->block);
+        weigh_tile(j, w, &v, w->s, &w->block);
         merge_block(j, w->factor, head_kv, q0, n, w->block, w->m, w->l);
     }
     finish(j, head_kv, q0, n, w->m, w->l);
@@ -320,7 +350,7 @@ static void attend_direct(void *arg, uint32_t i_thread, uint32_t n_thread)
     attend_job *j = arg;
     lane w = lane_of(j, i_thread);
     uint32_t n_item = j->n_tile * j->a->n_head_kv, i;
-    while ((i = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed)) < n_item) {
+    while ((i = claim(j)) < n_item) {
         uint32_t i_tile = j->n_tile - 1 - i / j->a->n_head_kv;
         attend_tile(j, &w, i % j->a->n_head_kv, i_tile * j->tile);
     }
@@ -335,17 +365,38 @@ static results partial_of(const attend_job *j, uint32_t i_block, uint32_t head_k
     return (results){j->partial.o + row * j->ld, j->partial.m + row, j->partial.l + row};
 }
 
-/* Items go block by block, so that the threads together read the cache in order. */
-static void spread_blocks(void *arg, uint32_t i_thread, uint32_t n_thread)
+/* Block number i_block of the wave: the scores of all queries, then what they weigh.  Then K, V and the K of block
+ * `next` follow each other through the cache. */
+static void spread_block(attend_job *j, lane *w, uint32_t i_block, uint32_t next)
 {
-    (void)n_thread;
+    const sl_attention *a = j->a;
+    const uint64_t block_bytes = SL_KV_BLOCK * a->row_bytes;
+    uint32_t b = j->first_block + i_block, n_item = j->n_tile * a->n_head_kv;
+    for (uint32_t values = 0; values < 2; values++) {
+        w->ahead = values ? (uintptr_t)a->k + next * block_bytes : (uintptr_t)a->v + b * block_bytes;
+        for (uint32_t i = 0; i < n_item; i++) {
+            uint32_t head_kv = i / j->n_tile, q0 = i % j->n_tile * j->tile;
+            float *s = w->s + (size_t)(head_kv * j->n_query + q0) * SL_SCORE_LD;
+            results r = partial_of(j, i_block, head_kv, q0);
+            sight v;
+            look(j, &v, head_kv, q0, tile_size(j, q0), b);
+            if (values)
+                weigh_tile(j, w, &v, s, &r);
+            else
+                score_tile(j, w, &v, s, &r);
+        }
+    }
+}
+
+/* A thread claims its next block before it starts on one, to know what to fetch. */
+static void spread_blocks(void *arg, uint32_t i_share, uint32_t n_share)
+{
+    (void)n_share;
     attend_job *j = arg;
-    lane w = lane_of(j, i_thread);
-    uint32_t per_block = j->n_tile * j->a->n_head_kv, n_item = per_block * j->n_block, i;
-    while ((i = atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed)) < n_item) {
-        uint32_t i_block = i / per_block, head_kv = i % per_block / j->n_tile, q0 = i % j->n_tile * j->tile;
-        block_of_tile(j, &w, head_kv, q0, tile_size(j, q0), j->first_block + i_block,
-                      partial_of(j, i_block, head_kv, q0));
+    lane w = lane_of(j, i_share);
+    for (uint32_t i = claim(j), next; i < j->n_block; i = next) {
+        next = claim(j);
+        spread_block(j, &w, i, j->first_block + (next < j->n_block ? next : i));
     }
 }
 
@@ -390,12 +441,6 @@ static void cut_tiles(attend_job *j, uint32_t n_thread)
     }
 }
 
-static bool is_balanced(const attend_job *j, uint32_t n_thread)
-{
-    uint64_t n = (uint64_t)j->n_tile * j->a->n_head_kv;
-    return n >= 4 * n_thread || n % n_thread == 0;
-}
-
 void sl_cpu_attend(sl_backend *b, const sl_attention *a)
 {
     uint32_t n_thread = b->opt.n_thread, from, to, unused;
@@ -413,7 +458,7 @@ void sl_cpu_attend(sl_backend *b, const sl_attention *a)
     uint64_t n_query = (uint64_t)j.n_query * a->n_head_kv;
     if (n_thread == 1 || n_query * (to - from) * a->head_dim < SMALL_WORK)
         attend_direct(&j, 0, 1);
-    else if (is_balanced(&j, n_thread) || end_block - first_block < 2 || n_query > SPREAD_MAX_QUERY)
+    else if (end_block - first_block < SPREAD_MIN_BLOCKS || n_query > SPREAD_MAX_QUERY)
         sl_pool_run(b->pool, attend_direct, &j);
     else
         attend_spread(b, &j, first_block, end_block);

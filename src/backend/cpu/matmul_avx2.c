@@ -74,6 +74,7 @@ ALWAYS void block_32(sl_type type, int T, const uint8_t *w, const sl_qrows *x, _
 {
     const int offset = sl_mm_offset_log2(type);
     __m256 d = _mm256_loadu_ps((const float *)(const void *)(w + 8 * R * 4));
+    UNROLL
     for (int h = 0; h < 2; h++) {
         const int32_t *sum = x->sum + h * SL_ACT_WIDTH;
         __m256i isum[4];
