@@ -1,4 +1,4 @@
-/* io_uring with direct I/O: up to DEPTH pieces under way, the rest of the requests queued here and submitted as
+/* io_uring with direct I/O: up to DEPTH pieces under way (a step of a prompt may take the time of 30 of them), the rest of the requests queued here and submitted as
  * completions come.  There is no helper thread: submit, wait and poll drive the ring, one thread at a time, and reaping
  * for one request reaps for all.
  *
@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DEPTH     16u
-#define ALL_SLOTS ((1u << DEPTH) - 1u)
+#define DEPTH     64u
+#define ALL_SLOTS UINT64_MAX
 #define MAX_BUSY  2000 /* milliseconds that the kernel may answer "busy" before the ring counts as broken */
 
 typedef struct {
@@ -23,7 +23,7 @@ typedef struct {
     int n_busy;
 
     sl_io_piece slots[DEPTH]; /* a completion's user_data is its slot */
-    uint32_t free_slots;      /* bit per slot */
+    uint64_t free_slots;      /* bit per slot */
     uint32_t entered[DEPTH];  /* slots in the submission ring that the kernel has not taken yet, in order */
     uint32_t n_entered;
     sl_io_queue queue;
@@ -34,7 +34,7 @@ typedef struct {
 static void complete(uring_io *u, uint32_t i_slot)
 {
     sl_io_piece *p = &u->slots[i_slot];
-    u->free_slots |= 1u << i_slot;
+    u->free_slots |= UINT64_C(1) << i_slot;
     if (!sl_io_piece_done(&u->base, p)) return;
     sl_io_unlink(&u->queue, p->req);
     sl_io_publish(&u->base, p->req);
@@ -67,9 +67,9 @@ static void enter(uring_io *u, uint32_t i_slot)
 static void pump(uring_io *u)
 {
     while (u->free_slots) {
-        uint32_t i = (uint32_t)__builtin_ctz(u->free_slots);
+        uint32_t i = (uint32_t)__builtin_ctzll(u->free_slots);
         if (!sl_io_next_piece(&u->base, &u->queue, &u->slots[i])) return;
-        u->free_slots &= ~(1u << i);
+        u->free_slots &= ~(UINT64_C(1) << i);
         enter(u, i);
     }
 }
