@@ -210,6 +210,9 @@ typedef struct {
     sl_cpu_level cpu;
     sl_io_method io;
     sl_policy policy;
+    sl_expert_options experts; /* of mixtures; predict overrides what experts says, unless AUTO */
+    sl_predict predict;
+    const char *cache_dir; /* use counts of experts are kept here from run to run; NULL: they are not */
     const char *layers;   /* "0-3,7,7": run these, in this order; NULL: all */
     uint32_t max_layers;  /* run the first n; 0: all; not with layers */
     double drive_bytes_s; /* forecast with this rate; 0: probe the drive */
@@ -236,10 +239,16 @@ typedef struct {
     uint64_t scratch_bytes;      /* activations and logits */
     uint64_t window_bytes;       /* memory that streamed weights pass through */
     uint64_t resident_bytes;     /* weights that stay */
+    uint64_t expert_bytes;       /* slots of routed experts */
     uint64_t total_bytes;        /* sum of the above */
     uint64_t minimum_bytes;      /* the smallest budget that works with this ctx_tok */
     uint64_t model_bytes;        /* weights that a token touches */
-    uint64_t stream_bytes;       /* of these, read from the drive per sweep */
+    uint64_t stream_bytes;       /* of these, read from the drive per token (experts: as the hit rate leads to expect) */
+    uint64_t prompt_bytes;       /* read from the drive per chunk of a prompt */
+    uint32_t expert_count, expert_slots; /* routed experts in all layers, and how many fit; 0: a dense model */
+    uint32_t expert_useful_slots; /* one token's: with fewer, most are read again for every token */
+    uint64_t expert_slot_bytes;
+    double expert_hit_rate;      /* to expect when decoding: from this model's record, else from published curves */
     uint32_t ctx_tok, ctx_max_tok; /* chosen; largest that fits the budget */
     uint32_t prefill_chunk_tok;
     uint32_t n_window;
@@ -269,6 +278,19 @@ SL_API void sl_engine_info(const sl_engine *e, sl_model_info *out);
 SL_API void sl_engine_get_plan(const sl_engine *e, sl_plan *out);
 SL_API sl_tokenizer *sl_engine_tokenizer(sl_engine *e); /* owned by e; NULL when the model has none */
 
+/* Of a mixture's routed experts; all 0 and NULL for a dense model. */
+typedef struct {
+    uint32_t slots;
+    const char *path, *predict;
+    uint64_t hits, misses;               /* a hit was in memory, or on its way, when a layer asked */
+    uint64_t decode_hits, decode_misses; /* of these, while decoding */
+    uint64_t evictions, demand_bytes, waves;
+    uint64_t prefetch_issued, prefetch_used, prefetch_wasted, prefetch_bytes, wasted_bytes;
+    uint64_t warm_issued, warm_bytes;    /* read at start because earlier runs used them */
+    double recall, precision;            /* of predictions */
+    double wait_s, hidden_s, busy_s;     /* waited for bytes; saved by predictions (estimate); reads were under way */
+} sl_expert_stats;
+
 typedef struct {
     uint64_t budget_bytes, peak_rss_bytes, ledger_peak_bytes;
     uint64_t bytes_read, reads;         /* from the drive, load included */
@@ -279,8 +301,13 @@ typedef struct {
     const char *io_method, *backend, *cpu, *policy, *kv; /* what really runs */
     bool huge_pages;
     uint32_t threads;
+    sl_expert_stats experts;
 } sl_stats;
 SL_API void sl_engine_stats(const sl_engine *e, sl_stats *out);
+/* Called with what the router chose, for each layer with experts of each chunk: ids [n], ascending, of all tokens of the
+ * chunk together.  NULL: none. */
+SL_API void sl_engine_set_expert_hook(sl_engine *e, void (*hook)(void *user, uint32_t layer, const uint32_t *ids, uint32_t n),
+                                      void *user);
 
 /* ---- session ------------------------------------------------------------------------------------ */
 

@@ -71,7 +71,7 @@ static sl_plan plan_of(const char *model, const sl_engine_options *o)
     sl_plan plan;
     sl_err err = {0};
     ASSERT_OK(sl_parts_open(&parts, model, o, &err), err);
-    ASSERT_OK(sl_budget_split(&parts, o, 4096, o->io == SL_IO_MMAP, &plan, &err), err);
+    ASSERT_OK(sl_budget_split(&parts, o, 4096, o->io == SL_IO_MMAP, NULL, &plan, &err), err);
     sl_parts_close(&parts);
     return plan;
 }

@@ -15,7 +15,7 @@ typedef struct {
 /* What the engine has done so far. */
 typedef struct {
     double s, compute_s, wait_s;
-    uint64_t bytes;
+    uint64_t bytes, hits, misses; /* hits of experts */
 } mark;
 
 /* Vigna's splitmix64 over the position: the same ids on every machine. */
@@ -37,7 +37,7 @@ static mark now(const opened *m)
 {
     sl_stats s;
     sl_engine_stats(m->m.engine, &s);
-    return (mark){cli_now_s(), s.compute_s, s.io_wait_s, s.bytes_read};
+    return (mark){cli_now_s(), s.compute_s, s.io_wait_s, s.bytes_read, s.experts.hits, s.experts.misses};
 }
 
 /* The first sweep touches memory that later ones find in place, and meets an empty window. */
@@ -67,6 +67,8 @@ static cli_exit measure(opened *m, const cli_options *o, bench_sample *s)
     s->decode_compute_s = c.compute_s - b.compute_s;
     s->decode_wait_s = c.wait_s - b.wait_s;
     s->decode_bytes = c.bytes - b.bytes;
+    s->decode_hits = c.hits - b.hits;
+    s->decode_misses = c.misses - b.misses;
     return code;
 }
 
@@ -90,7 +92,9 @@ static cli_exit repeat(bench_arm *a)
     opened m = {0};
     bench_sample *s = &a->samples[a->n_sample];
     if (sl_engine_plan(a->o.model, &a->o.engine, &s->plan, &err) != SL_OK) return cli_fail(&err);
-    cli_exit code = cli_model_open(&m.m, a->o.model, &a->o.engine);
+    sl_engine_options opt = a->o.engine;
+    opt.cache_dir = NULL; /* these ids are nobody's text: nothing is to be learned from them */
+    cli_exit code = cli_model_open(&m.m, a->o.model, &opt);
     if (code == CLI_DONE) code = make_ids(&m, &a->o);
     if (code == CLI_DONE) code = measure(&m, &a->o, s);
     if (code == CLI_DONE) {

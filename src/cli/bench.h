@@ -10,7 +10,7 @@ typedef struct {
     double load_s;
     double prefill_s, prefill_compute_s, prefill_wait_s;
     double decode_s, decode_compute_s, decode_wait_s; /* of all tokens */
-    uint64_t prefill_bytes, decode_bytes;
+    uint64_t prefill_bytes, decode_bytes, decode_hits, decode_misses; /* hits of experts */
 } bench_sample;
 
 /* One of the settings that are compared; without --vs there is only the first. */
@@ -32,6 +32,7 @@ typedef struct {
     double drive_bytes_s, memory_bytes_s;
     double limit_tok_s, share; /* what drive and memory would allow, and how much of it was reached */
     bool drive_bound;
+    double hit_rate, expected_hit_rate; /* of experts, decoding; below 0: a dense model */
     double forecast_tok_s, forecast_error, forecast_prefill_tok_s, forecast_prefill_error, forecast_load_s;
 } bench_summary;
 

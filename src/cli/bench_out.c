@@ -24,6 +24,17 @@ static void print_rates(const bench_arm *a, const bench_summary *s)
     print_share("per token", s->decode_compute_s, s->decode_wait_s, s->decode_other_s);
 }
 
+static void print_experts(const sl_expert_stats *x, const bench_summary *s)
+{
+    char size[24];
+    if (s->hit_rate < 0) return;
+    printf("experts     %u slots, path %s: %.1f %% found in memory (%.0f %% expected)\n", x->slots, x->path,
+           100 * s->hit_rate, 100 * s->expected_hit_rate);
+    if (x->prefetch_issued)
+        printf("predict     %s: recall %.0f %%, precision %.0f %%, %s read for nothing, about %.3f s hidden\n", x->predict,
+               100 * x->recall, 100 * x->precision, cli_size_text(x->wasted_bytes, size), x->hidden_s);
+}
+
 static void print_limit(const bench_summary *s)
 {
     char drive[24], memory[24];
@@ -32,7 +43,9 @@ static void print_limit(const bench_summary *s)
     if (s->share > 0)
         printf("limit       %.2f tok/s, by the %s; reached %.0f %%\n", s->limit_tok_s, s->drive_bound ? "drive" : "memory",
                100 * s->share);
-    if (s->forecast_tok_s > 0)
+    if (s->forecast_tok_s > 0 && s->forecast_prefill_tok_s <= 0)
+        printf("forecast    decode %.2f tok/s, measured is %+.0f %%\n", s->forecast_tok_s, 100 * s->forecast_error);
+    if (s->forecast_tok_s > 0 && s->forecast_prefill_tok_s > 0)
         printf("forecast    prompt %.1f tok/s, measured is %+.0f %%; decode %.2f tok/s, measured is %+.0f %%\n",
                s->forecast_prefill_tok_s, 100 * s->forecast_prefill_error, s->forecast_tok_s, 100 * s->forecast_error);
 }
@@ -50,6 +63,7 @@ void bench_print_text(const bench_arm *a, const bench_summary *s, uint32_t n_arm
     for (uint32_t k = 0; k < n_arm; k++) {
         if (n_arm == 2) printf("%s%c  %s\n", k ? "\n" : "", 'A' + (int)k, k ? a[k].name : "as the command line says");
         print_rates(&a[k], &s[k]);
+        print_experts(&a[k].stats.experts, &s[k]);
         print_limit(&s[k]);
         print_how(&a[k].stats);
     }
@@ -87,7 +101,8 @@ static void put_rates(cli_json *j, const bench_arm *a, const bench_summary *s)
     cli_json_f64(j, "decode_wait_s", s->decode_wait_s);
     cli_json_f64(j, "decode_other_s", s->decode_other_s);
     cli_json_f64(j, "load_s", s->load_s);
-    cli_json_null(j, "hit_rate"); /* of experts, which this build does not run */
+    put_known(j, "hit_rate", s->hit_rate >= 0, s->hit_rate);
+    put_known(j, "hit_rate_expected", s->hit_rate >= 0, s->expected_hit_rate);
 }
 
 static void put_limits(cli_json *j, const bench_arm *a, const bench_summary *s)
@@ -98,8 +113,8 @@ static void put_limits(cli_json *j, const bench_arm *a, const bench_summary *s)
     cli_json_string(j, "limit", !limit ? NULL : s->drive_bound ? "drive" : "memory");
     put_known(j, "forecast_tok_s", forecast, s->forecast_tok_s);
     put_known(j, "forecast_error", forecast, s->forecast_error);
-    put_known(j, "forecast_prefill_tok_s", forecast, s->forecast_prefill_tok_s);
-    put_known(j, "forecast_prefill_error", forecast, s->forecast_prefill_error);
+    put_known(j, "forecast_prefill_tok_s", s->forecast_prefill_tok_s > 0, s->forecast_prefill_tok_s);
+    put_known(j, "forecast_prefill_error", s->forecast_prefill_tok_s > 0, s->forecast_prefill_error);
     put_known(j, "forecast_load_s", s->forecast_load_s > 0, s->forecast_load_s);
     put_known(j, "drive_bytes_s", s->drive_bytes_s > 0, s->drive_bytes_s);
     put_known(j, "memory_bytes_s", s->memory_bytes_s > 0, s->memory_bytes_s);

@@ -51,11 +51,24 @@ static double median_of(const bench_arm *a, getter get, double *v)
     return median(v, a->n_sample);
 }
 
-/* What no engine could beat: each streamed byte comes from the drive, each weight byte from memory (design: speed). */
+static void set_hit_rate(const bench_arm *a, bench_summary *s)
+{
+    uint64_t hits = 0, all = 0;
+    for (uint32_t i = 0; i < a->n_sample; i++) {
+        hits += a->samples[i].decode_hits;
+        all += a->samples[i].decode_hits + a->samples[i].decode_misses;
+    }
+    s->hit_rate = all ? (double)hits / (double)all : -1;
+    s->expected_hit_rate = a->samples[0].plan.expert_hit_rate;
+}
+
+/* What no engine could beat: each streamed byte comes from the drive, each weight byte from memory (design: speed).  Which
+ * experts a mixture misses is known afterwards only: what it has read counts. */
 static void set_limit(const bench_arm *a, bench_summary *s)
 {
     const sl_plan *p = &a->samples[0].plan;
-    double drive_s = s->drive_bytes_s > 0 ? (double)p->stream_bytes / s->drive_bytes_s : 0;
+    double stream = p->expert_count ? s->bytes_per_token : (double)p->stream_bytes;
+    double drive_s = s->drive_bytes_s > 0 ? stream / s->drive_bytes_s : 0;
     double memory_s = s->memory_bytes_s > 0 ? (double)p->model_bytes / s->memory_bytes_s : 0;
     s->drive_bound = drive_s > memory_s;
     double slower = s->drive_bound ? drive_s : memory_s;
@@ -94,6 +107,7 @@ cli_exit bench_sum_up(const bench_arm *a, bench_summary *s)
     s->load_s = median_of(a, load, v);
     s->drive_bytes_s = median_of(a, drive, v);
     s->memory_bytes_s = median_of(a, memory, v);
+    set_hit_rate(a, s);
     set_limit(a, s);
     set_forecast(a, s, v);
     free(v);

@@ -88,6 +88,10 @@ static const flag flags[] = {
     {"--cpu", KIND_ENUM, AT(engine.cpu), ENGINE, "auto|portable|avx2|avx512", 0, 0, "instructions to use"},
     {"--io", KIND_ENUM, AT(engine.io), ENGINE, "auto|uring|pread|buffered|mmap", 0, 0, "how to read weights"},
     {"--policy", KIND_ENUM, AT(engine.policy), ENGINE, "auto|pin|lru|fifo", 0, 0, "which weights stay in memory"},
+    {"--experts", KIND_TEXT, AT(experts), ENGINE, "HOW", 0, 0, "of mixtures: exact, staged, hot or layer, a preset, fields (docs/experts.md)"},
+    {"--predict", KIND_ENUM, AT(engine.predict), ENGINE, "auto|off|history|lookahead", 0, 0, "experts to read before they are asked for"},
+    {"--no-warm", KIND_FLAG, AT(no_warm), BIT(CLI_RUN) | BIT(CLI_PLAN) | BIT(CLI_BENCH), NULL, 0, 0, "neither use nor keep what earlier runs learned of experts"},
+    {"--expert-trace", KIND_TEXT, AT(expert_trace), BIT(CLI_RUN), "FILE", 0, 0, "write which experts were used, a line per layer"},
     {"--layers", KIND_TEXT, AT(engine.layers), ENGINE, "LIST", 0, 0, "run these layers in this order: 0-3,7,7"},
     {"--max-layers", KIND_U32, AT(engine.max_layers), ENGINE, "N", 1, 1e6, "run the first N layers"},
     {"--drive", KIND_DOUBLE, AT(drive_mb_s), BIT(CLI_PLAN) | BIT(CLI_BENCH), "MB/S", 0.001, 1e9, "forecast with this rate instead of measuring"},
@@ -262,6 +266,17 @@ static cli_exit parse_word(cli_options *o, const char *word)
     return CLI_DONE;
 }
 
+/* What runs learn of experts is kept where the user keeps caches; only runs of the user's own text teach. */
+static cli_exit settle_experts(cli_options *o, cli_command_id command)
+{
+    sl_err err = {0};
+    bool learns = command == CLI_RUN || command == CLI_PLAN || command == CLI_BENCH;
+    if (learns && !o->no_warm && o->cache_dir[0]) o->engine.cache_dir = o->cache_dir;
+    if (!o->experts || sl_expert_options_parse(o->experts, &o->engine.experts, &err) == SL_OK) return CLI_DONE;
+    cli_error("--experts '%s': %s", o->experts, err.msg);
+    return CLI_USAGE;
+}
+
 cli_exit cli_options_parse(cli_options *o, cli_command_id command, int argc, char *const *argv)
 {
     bool words_only = false;
@@ -282,7 +297,7 @@ cli_exit cli_options_parse(cli_options *o, cli_command_id command, int argc, cha
     if (o->greedy) o->sampler.temp = 0;
     if (o->drive_mb_s > 0) o->engine.drive_bytes_s = 1e6 * o->drive_mb_s;
     cli_set_quiet(o->quiet);
-    return CLI_DONE;
+    return settle_experts(o, command);
 }
 
 /* A flag that sets a field of the engine's options. */
@@ -318,6 +333,18 @@ cli_exit cli_options_parse_settings(cli_options *o, const char *flag_name, const
 
 /* ---- defaults and help ---- */
 
+/* $XDG_CACHE_HOME/sluice, else ~/.cache/sluice.  A relative path counts as none, as the XDG rules say. */
+static void find_cache_dir(cli_options *o)
+{
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int n = 0;
+    if (xdg && xdg[0] == '/')
+        n = snprintf(o->cache_dir, sizeof o->cache_dir, "%s/sluice", xdg);
+    else if (home && home[0] == '/')
+        n = snprintf(o->cache_dir, sizeof o->cache_dir, "%s/.cache/sluice", home);
+    if (n <= 0 || (size_t)n >= sizeof o->cache_dir) o->cache_dir[0] = 0;
+}
+
 /* 32 bits, so that every JSON reader keeps the number as it is. */
 static uint64_t random_seed(void)
 {
@@ -334,6 +361,7 @@ cli_exit cli_options_init(cli_options *o, cli_command_id command)
     sl_engine_options_init(&o->engine);
     sl_sampler_options_init(&o->sampler);
     o->sampler.seed = random_seed();
+    find_cache_dir(o);
     o->engine.log = cli_log;
     o->engine.progress = cli_progress;
     o->engine.cancel = cli_interrupt_flag();

@@ -30,6 +30,10 @@ typedef struct {
     sl_engine_options engine;   /* as its init function left it where no flag says otherwise */
     sl_sampler_options sampler; /* the seed is a random one then */
     double drive_mb_s;
+    const char *experts;        /* --experts */
+    bool no_warm;
+    const char *expert_trace;
+    char cache_dir[1024];       /* of this program for this user; "": there is none */
 
     const char *prompt; /* -p TEXT */
     const char *file;   /* -f FILE */

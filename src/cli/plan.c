@@ -9,7 +9,7 @@ typedef struct {
     uint64_t bytes;
 } part;
 
-enum { N_PART = 7 };
+enum { N_PART = 8 };
 
 /* The parts of total_bytes, in the order in which they are given out. */
 static void parts_of(const sl_plan *p, part parts[N_PART])
@@ -22,6 +22,7 @@ static void parts_of(const sl_plan *p, part parts[N_PART])
         {"activations and logits", "scratch_bytes", p->scratch_bytes},
         {"windows for streamed weights", "window_bytes", p->window_bytes},
         {"weights that stay", "resident_bytes", p->resident_bytes},
+        {"slots of routed experts", "expert_bytes", p->expert_bytes},
     };
     for (size_t i = 0; i < N_PART; i++)
         parts[i] = all[i];
@@ -51,7 +52,7 @@ static void print_split(const sl_plan *p)
     part parts[N_PART];
     parts_of(p, parts);
     puts("memory                                      bytes");
-    for (size_t i = 0; i < N_PART; i++)
+    for (size_t i = 0; i < (p->expert_count ? N_PART : N_PART - 1); i++) /* the last row is a mixture's */
         print_row(parts[i].label, parts[i].bytes);
     puts("  -------------------------------------------------------------");
     print_row("sum", p->total_bytes);
@@ -69,6 +70,18 @@ static void print_bounds(const sl_plan *p)
     printf("  context              %u tokens at %s each; at most %u fit this budget\n", p->ctx_tok,
            cli_size_text(p->kv_bytes_per_tok, a), p->ctx_max_tok);
     printf("  prompt               %u tokens in a sweep\n", p->prefill_chunk_tok);
+}
+
+static void print_experts(const sl_plan *p)
+{
+    char a[24];
+    if (!p->expert_count) return;
+    puts("\nrouted experts");
+    printf("  slots                %u of %u experts (%.0f %%), %s each\n", p->expert_slots, p->expert_count,
+           100.0 * p->expert_slots / p->expert_count, cli_size_text(p->expert_slot_bytes, a));
+    printf("  one token uses       %u%s\n", p->expert_useful_slots,
+           p->expert_slots < p->expert_useful_slots ? ": more than there are slots, so most are read for every token" : "");
+    printf("  found in memory      %.0f %% to be expected while decoding\n", 100 * p->expert_hit_rate);
 }
 
 static void print_time(const char *label, double compute_s, double wait_s)
@@ -98,6 +111,7 @@ static void print_text(const sl_plan *p)
 {
     print_split(p);
     print_bounds(p);
+    if (p->fits) print_experts(p);
     if (p->fits) print_forecast(p);
 }
 
@@ -150,6 +164,15 @@ static void print_json(const sl_plan *p, const char *why)
     cli_json_u64(&j, "model_bytes", p->model_bytes);
     cli_json_u64(&j, "stream_bytes", p->stream_bytes);
     cli_json_u64(&j, "n_window", p->n_window);
+    cli_json_u64(&j, "prompt_bytes", p->prompt_bytes);
+    cli_json_u64(&j, "expert_count", p->expert_count);
+    cli_json_u64(&j, "expert_slots", p->expert_slots);
+    cli_json_u64(&j, "expert_useful_slots", p->expert_useful_slots);
+    cli_json_u64(&j, "expert_slot_bytes", p->expert_slot_bytes);
+    if (p->expert_count)
+        cli_json_f64(&j, "expert_hit_rate", p->expert_hit_rate);
+    else
+        cli_json_null(&j, "expert_hit_rate");
     put_forecast(&j, p);
     cli_json_end(&j);
 }

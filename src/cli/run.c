@@ -1,6 +1,7 @@
 /* sluice run: completes a text.  Everything that can be refused is refused before a weight is read: the tokenizer and
  * the plan come from headers alone. */
 #include "cli/commands.h"
+#include "cli/expert_trace.h"
 #include "cli/run_stats.h"
 #include "cli/chat_prompt.h"
 #include "cli/stop.h"
@@ -14,6 +15,7 @@ typedef struct {
     const cli_options *o;
     double begin_s;
     FILE *stats_file; /* NULL: none wanted */
+    cli_expert_trace trace;
     int32_t *prompt, *made;
     size_t n_prompt, n_made;
     uint32_t ctx_tok;
@@ -102,10 +104,11 @@ static cli_exit settle_context(run *r)
     return CLI_DONE;
 }
 
-static cli_exit open_stats(run *r)
+static cli_exit open_files(run *r)
 {
     const char *path = r->o->stats_json;
-    if (!path) return CLI_DONE;
+    cli_exit code = cli_expert_trace_open(&r->trace, r->o->expert_trace);
+    if (code != CLI_DONE || !path) return code;
     r->stats_file = fopen(path, "w");
     if (r->stats_file) return CLI_DONE;
     cli_error("--stats-json '%s': cannot be written: %s", path, strerror(errno));
@@ -135,6 +138,7 @@ static cli_exit open_model(run *r)
     opt.ctx_tok = r->ctx_tok;
     opt.no_probe = true;
     cli_exit code = cli_model_open(&r->m, r->o->model, &opt);
+    if (code == CLI_DONE) cli_expert_trace_follow(&r->trace, r->m.engine);
     return code == CLI_DONE ? open_tools(r) : code;
 }
 
@@ -232,6 +236,7 @@ static cli_exit complete(run *r)
     sl_stats before;
     cli_exit code = read_prompt(r);
     if (code != CLI_DONE) return code;
+    cli_expert_trace_decode(&r->trace);
     sl_engine_stats(r->m.engine, &before);
     double begin = cli_now_s();
     code = generate(r);
@@ -258,6 +263,7 @@ static cli_exit report(run *r, cli_exit code)
     if (!result->finish) result->finish = "error";
     sl_engine_stats(r->m.engine, &result->engine);
     if (r->o->stats) cli_run_stats_print(result);
+    if (cli_expert_trace_close(&r->trace) != CLI_DONE) code = CLI_FAILED;
     if (!r->stats_file) return code;
     cli_run_stats_json(result, r->stats_file);
     if (fflush(r->stats_file) == 0 && !ferror(r->stats_file)) return code;
@@ -268,6 +274,7 @@ static cli_exit report(run *r, cli_exit code)
 static void clean_up(run *r)
 {
     if (r->stats_file) fclose(r->stats_file);
+    if (r->trace.file) fclose(r->trace.file);
     cli_stop_close(r->stop);
     sl_detok_close(r->detok);
     sl_sampler_close(r->sampler);
@@ -281,7 +288,7 @@ cli_exit cli_run(const cli_options *o)
     run r = {.o = o, .begin_s = cli_now_s()};
     cli_exit code = encode_prompt(&r);
     if (code == CLI_DONE) code = settle_context(&r);
-    if (code == CLI_DONE) code = open_stats(&r);
+    if (code == CLI_DONE) code = open_files(&r);
     if (code == CLI_DONE) code = open_model(&r);
     if (code == CLI_DONE) code = report(&r, complete(&r));
     clean_up(&r);

@@ -12,6 +12,25 @@ static double bytes_per_token(const cli_run_result *r)
     return r->n_step ? (double)r->decode_bytes / (double)r->n_step : 0;
 }
 
+static double share(uint64_t part, uint64_t rest)
+{
+    return part + rest ? 100.0 * (double)part / (double)(part + rest) : 0;
+}
+
+static void print_experts(const sl_expert_stats *x)
+{
+    char a[24], b[24];
+    if (!x->path) return;
+    cli_report("experts    %u slots, path %s: %.1f %% hits decoding (%.1f %% in all), %s read on demand in %.3f s of waiting",
+               x->slots, x->path, share(x->decode_hits, x->decode_misses), share(x->hits, x->misses),
+               cli_size_text(x->demand_bytes, a), x->wait_s);
+    if (x->warm_issued) cli_report("warm start %s of experts that earlier runs used", cli_size_text(x->warm_bytes, a));
+    if (x->prefetch_issued)
+        cli_report("predict    %s: recall %.0f %%, precision %.0f %%; %s read ahead, %s of it for nothing, about %.3f s hidden",
+                   x->predict, 100 * x->recall, 100 * x->precision, cli_size_text(x->prefetch_bytes, a),
+                   cli_size_text(x->wasted_bytes, b), x->hidden_s);
+}
+
 void cli_run_stats_print(const cli_run_result *r)
 {
     const sl_stats *e = &r->engine;
@@ -28,6 +47,7 @@ void cli_run_stats_print(const cli_run_result *r)
                cli_size_text((uint64_t)bytes_per_token(r), b),
                cli_size_text((uint64_t)rate((double)r->decode_bytes, r->decode_s), c));
     cli_report("time       %.3f s computing, %.3f s waiting for reads", e->compute_s, e->io_wait_s);
+    print_experts(&e->experts);
     cli_report("how        %s on %s (%u threads), reads by %s, policy %s, KV %s, %s pages", e->backend, e->cpu,
                e->threads, e->io_method, e->policy, e->kv, e->huge_pages ? "huge" : "small");
 }
@@ -60,13 +80,41 @@ static void put_cost(cli_json *j, const cli_run_result *r)
     cli_json_f64(j, "compute_s", e->compute_s);
 }
 
-/* Experts belong to models that this build does not run: zero of them were used, and no routing took place. */
+/* Of a dense model what is read ahead are its units, and all of them are used. */
+static void put_experts(cli_json *j, const sl_stats *e)
+{
+    const sl_expert_stats *x = &e->experts;
+    cli_json_u64(j, "expert_hits", x->hits);
+    cli_json_u64(j, "expert_misses", x->misses);
+    cli_json_u64(j, "prefetch_issued", x->path ? x->prefetch_issued : e->prefetched);
+    if (!x->path) {
+        cli_json_null(j, "prefetch_used");
+        return;
+    }
+    cli_json_u64(j, "prefetch_used", x->prefetch_used);
+    cli_json_u64(j, "prefetch_wasted", x->prefetch_wasted);
+    cli_json_u64(j, "prefetch_bytes", x->prefetch_bytes);
+    cli_json_u64(j, "prefetch_wasted_bytes", x->wasted_bytes);
+    cli_json_f64(j, "predict_recall", x->recall);
+    cli_json_f64(j, "predict_precision", x->precision);
+    cli_json_f64(j, "predict_hidden_s", x->hidden_s);
+    cli_json_u64(j, "expert_slots", x->slots);
+    cli_json_string(j, "expert_path", x->path);
+    cli_json_string(j, "predict", x->predict);
+    cli_json_u64(j, "expert_decode_hits", x->decode_hits);
+    cli_json_u64(j, "expert_decode_misses", x->decode_misses);
+    cli_json_u64(j, "expert_evictions", x->evictions);
+    cli_json_u64(j, "expert_demand_bytes", x->demand_bytes);
+    cli_json_u64(j, "expert_waves", x->waves);
+    cli_json_u64(j, "warm_issued", x->warm_issued);
+    cli_json_u64(j, "warm_bytes", x->warm_bytes);
+    cli_json_f64(j, "expert_wait_s", x->wait_s);
+    cli_json_f64(j, "drive_busy_s", x->busy_s);
+}
+
 static void put_streaming(cli_json *j, const sl_stats *e)
 {
-    cli_json_u64(j, "expert_hits", 0);
-    cli_json_u64(j, "expert_misses", 0);
-    cli_json_u64(j, "prefetch_issued", e->prefetched);
-    cli_json_null(j, "prefetch_used");
+    put_experts(j, e);
     cli_json_u64(j, "layers_executed", e->layers_executed);
     cli_json_u64(j, "tensors_loaded", e->tensors_loaded);
     cli_json_u64(j, "tensors_released", e->tensors_released);
@@ -86,7 +134,7 @@ static void put_machinery(cli_json *j, const sl_stats *e)
     cli_json_string(j, "policy", e->policy);
     cli_json_string(j, "kv", e->kv);
     cli_json_bool(j, "huge_pages", e->huge_pages);
-    cli_json_null(j, "routing");
+    cli_json_string(j, "routing", e->experts.path ? "native" : NULL);
 }
 
 void cli_run_stats_json(const cli_run_result *r, FILE *f)

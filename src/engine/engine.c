@@ -102,7 +102,18 @@ static sl_status open_residency(sl_engine *e, sl_io *io, sl_err *err)
     sl_status rc = sl_residency_open(&e->res, &o, avail, io, &e->ledger, err);
     if (rc != SL_OK) return rc;
     e->fwd.res = e->res;
-    return sl_residency_load(e->res, e->opt.cancel, e->opt.progress, e->opt.progress_user, err);
+    rc = sl_residency_load(e->res, e->opt.cancel, e->opt.progress, e->opt.progress_user, err);
+    return rc == SL_OK ? sl_engine_open_experts(e, io, err) : rc;
+}
+
+/* Strings of the options live as long as the call only. */
+static sl_status copy_options(sl_engine *e, const sl_engine_options *opt, sl_err *err)
+{
+    e->opt = *opt;
+    e->opt.layers = e->opt.cache_dir = NULL;
+    if (!opt->cache_dir) return SL_OK;
+    e->cache_dir = sl_strdup(opt->cache_dir);
+    return e->cache_dir ? SL_OK : sl_fail(err, SL_ERR_NOMEM, "no memory for an engine");
 }
 
 sl_status sl_engine_open_memory(sl_engine *e, sl_io *io, sl_err *err)
@@ -131,16 +142,17 @@ sl_status sl_engine_open_wrapped(sl_engine **out, const char *model, const sl_en
     if (rc != SL_OK) return rc;
     sl_engine *e = sl_calloc(1, sizeof *e);
     if (!e) return sl_fail(err, SL_ERR_NOMEM, "no memory for an engine");
-    e->opt = *opt;
-    e->opt.layers = NULL; /* borrowed for the call only */
     e->log = (sl_log){opt->log, opt->log_user};
     e->kv_type = sl_kv_type_for(opt);
+    if ((rc = copy_options(e, opt, err)) != SL_OK) goto fail;
     if ((rc = sl_parts_open(&e->parts, model, opt, err)) != SL_OK) goto fail;
+    sl_record_open(&e->record, &e->parts, e->cache_dir, &e->log);
     if ((rc = sl_parts_check_kv(&e->parts, opt, err)) != SL_OK) goto fail;
     if ((rc = sl_parts_open_io(&e->parts, opt, &e->log, &e->io, err)) != SL_OK) goto fail;
     e->io->cancel = opt->cancel;
     if (wrap && (rc = wrap(user, &e->io, err)) != SL_OK) goto fail;
-    if ((rc = sl_budget_split(&e->parts, opt, e->io->align, e->io->ops->view != NULL, &e->plan, err)) != SL_OK) goto fail;
+    rc = sl_budget_split(&e->parts, opt, e->io->align, e->io->ops->view != NULL, &e->record, &e->plan, err);
+    if (rc != SL_OK) goto fail;
     if (!e->plan.fits) {
         rc = sl_budget_refuse(&e->parts, &e->plan, err);
         goto fail;
@@ -159,6 +171,7 @@ fail:
 
 void sl_engine_close_memory(sl_engine *e)
 {
+    sl_experts_close(e->experts);
     sl_residency_close(e->res);
     sl_block_close(&e->scratch);
     sl_backend_close(e->be);
@@ -169,9 +182,12 @@ void sl_engine_close_memory(sl_engine *e)
 void sl_engine_close(sl_engine *e)
 {
     if (!e) return;
+    sl_engine_keep_record(e);
     sl_engine_close_memory(e);
     sl_io_close(e->io);
     sl_parts_close(&e->parts);
+    sl_experts_record_close(&e->record);
+    sl_free(e->cache_dir);
     sl_free(e);
 }
 
@@ -202,10 +218,42 @@ static const char *policy_name(sl_policy p)
     return p == SL_POLICY_LRU ? "lru" : p == SL_POLICY_FIFO ? "fifo" : "pin";
 }
 
+static void stats_of_experts(const sl_engine *e, const sl_experts_stats *x, sl_expert_stats *out)
+{
+    static const char *const paths[] = {"auto", "exact", "staged", "hot", "layer"};
+    static const char *const predicts[] = {"auto", "off", "history", "lookahead"};
+    *out = (sl_expert_stats){
+        .slots = e->plan.expert_slots,
+        .path = paths[sl_experts_get_path(e->experts)],
+        .predict = predicts[sl_experts_get_predict(e->experts)],
+        .hits = x->hits,
+        .misses = x->misses,
+        .decode_hits = x->decode_hits,
+        .decode_misses = x->decode_misses,
+        .evictions = x->evictions,
+        .demand_bytes = x->demand_bytes,
+        .prefetch_issued = x->prefetch_issued,
+        .prefetch_used = x->prefetch_used,
+        .prefetch_wasted = x->prefetch_wasted,
+        .prefetch_bytes = x->prefetch_bytes,
+        .wasted_bytes = x->wasted_bytes,
+        .warm_issued = x->warm_issued,
+        .warm_bytes = x->warm_bytes,
+        .waves = x->waves,
+        .recall = x->routed ? (double)x->predicted_right / (double)x->routed : 0,
+        .precision = x->predicted ? (double)x->predicted_right / (double)x->predicted : 0,
+        .wait_s = x->wait_s,
+        .hidden_s = x->hidden_s,
+        .busy_s = x->busy_s,
+    };
+}
+
 void sl_engine_stats(const sl_engine *e, sl_stats *out)
 {
     sl_residency_stats r;
+    sl_experts_stats x = {0};
     sl_residency_get_stats(e->res, &r);
+    if (e->experts) sl_experts_get_stats(e->experts, &x);
     *out = (sl_stats){
         .budget_bytes = e->plan.budget_bytes,
         .peak_rss_bytes = sl_mem_peak_rss_bytes(),
@@ -222,8 +270,8 @@ void sl_engine_stats(const sl_engine *e, sl_stats *out)
         .misses = r.misses,
         .madvise_drops = __atomic_load_n(&e->io->n_drop, __ATOMIC_RELAXED),
         .madvise_needs = __atomic_load_n(&e->io->n_need, __ATOMIC_RELAXED),
-        .io_wait_s = r.wait_s,
-        .compute_s = e->compute_s,
+        .io_wait_s = r.wait_s + x.wait_s,
+        .compute_s = e->compute_s - x.wait_s, /* waiting for experts happens inside layers */
         .load_s = e->load_s,
         .io_method = e->io->name,
         .backend = sl_backend_name(e->be),
@@ -233,6 +281,7 @@ void sl_engine_stats(const sl_engine *e, sl_stats *out)
         .huge_pages = r.huge,
         .threads = sl_backend_threads(e->be),
     };
+    if (e->experts) stats_of_experts(e, &x, &out->experts);
 }
 
 /* ---- machine ---- */

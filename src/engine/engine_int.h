@@ -3,6 +3,7 @@
 #define SL_ENGINE_INT_H
 
 #include "model/model.h"
+#include "stream/experts.h"
 #include "text/text.h"
 
 /* What is known before any memory is taken: headers, tokenizer, settings. */
@@ -33,9 +34,9 @@ void sl_backend_options_for(const sl_parts *p, const sl_engine_options *opt, uin
 sl_kv_type sl_kv_type_for(const sl_engine_options *opt);
 
 /* The budget split (budget.c).  align and views as the read method has them; fills every byte count of out.
- * Never fails for lack of budget: out->fits says. */
-sl_status sl_budget_split(const sl_parts *p, const sl_engine_options *opt, uint32_t align, bool views, sl_plan *out,
-                          sl_err *err);
+ * Never fails for lack of budget: out->fits says.  record: what is known of a mixture's experts. */
+sl_status sl_budget_split(const sl_parts *p, const sl_engine_options *opt, uint32_t align, bool views,
+                          const sl_experts_record *record, sl_plan *out, sl_err *err);
 /* The sentence for a plan that does not fit; returns BUDGET. */
 sl_status sl_budget_refuse(const sl_parts *p, const sl_plan *plan, sl_err *err);
 void sl_residency_options_for(const sl_parts *p, const sl_engine_options *opt, uint32_t align, bool views,
@@ -43,6 +44,16 @@ void sl_residency_options_for(const sl_parts *p, const sl_engine_options *opt, u
 uint64_t sl_forward_bytes(const sl_model *m, uint32_t chunk_tok); /* activations + one row of logits */
 uint64_t sl_sampler_reserve_bytes(const sl_model *m);             /* what the largest sampler of a session takes */
 uint64_t sl_kv_bytes_for(const sl_parts *p, sl_kv_type type, uint32_t ctx_tok);
+
+/* Routed experts (experts.c). */
+enum { SL_PATH_BYTES = 4096 };
+bool sl_has_experts(const sl_parts *p);
+void sl_experts_options_for(const sl_parts *p, const sl_engine_options *opt, uint32_t align, bool views,
+                            sl_experts_options *out);
+/* What earlier runs have left in dir (NULL: none); empty when there is nothing. */
+void sl_record_open(sl_experts_record *r, const sl_parts *p, const char *dir, const sl_log *log);
+sl_status sl_engine_open_experts(sl_engine *e, sl_io *io, sl_err *err);
+void sl_engine_keep_record(sl_engine *e); /* what the run has learned, for the next */
 
 /* "0-3,7,7" to a list; NULL and 0: all layers.  errors ARG, naming the entry */
 sl_status sl_layer_list_parse(const char *spec, uint32_t max_layers, uint32_t n_layer, uint32_t **out, uint32_t *n,
@@ -57,6 +68,9 @@ struct sl_engine {
     sl_io *io;
     sl_backend *be;
     sl_residency *res;
+    sl_experts *experts; /* NULL: a dense model */
+    sl_experts_record record;
+    char *cache_dir; /* owned; NULL: no record */
     sl_kv_type kv_type;
 
     /* scratch shared by all sessions: one feeds at a time */

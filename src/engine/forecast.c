@@ -100,3 +100,23 @@ void sl_forecast(sl_plan *p, const sl_costs *c)
     if (p->drive_bytes_s > 0) p->load_s = (double)p->resident_bytes / p->drive_bytes_s;
     snprintf(p->limit, sizeof p->limit, "%s", bound_of(p, next));
 }
+
+/* ---- mixtures ---- */
+
+/* While a layer's missing experts are read, what is there computes; attention and the head wait for nobody's reads.  So about
+ * this part of the computing hides reading. */
+#define HIDES 0.5
+
+void sl_forecast_mixture(sl_plan *p)
+{
+    if (p->memory_bytes_s <= 0 || (p->stream_bytes && p->drive_bytes_s <= 0)) return;
+    sweep_time t = {.compute_s = (double)p->model_bytes / p->memory_bytes_s};
+    double read_s = p->stream_bytes ? (double)p->stream_bytes / p->drive_bytes_s : 0;
+    t.wait_s = not_less(read_s - HIDES * t.compute_s, 0);
+    p->decode_compute_s = t.compute_s;
+    p->decode_wait_s = t.wait_s;
+    p->decode_tok_s = 1 / (t.compute_s + t.wait_s);
+    uint64_t load = p->resident_bytes + (p->expert_slots == p->expert_count ? p->expert_bytes : 0);
+    if (p->drive_bytes_s > 0) p->load_s = (double)load / p->drive_bytes_s;
+    snprintf(p->limit, sizeof p->limit, "%s", bound_of(p, t));
+}

@@ -86,6 +86,7 @@ sl_status sl_parts_open(sl_parts *p, const char *model, const sl_engine_options 
         sl_parts_close(p);
         return rc;
     }
+    if (p->model->experts) sl_model_leave_experts_out(p->model); /* they have slots of their own */
     sl_store_drop_metadata(p->store);
     sl_model_info_from_store(&p->info, p->store);
     sl_model_info_from_config(&p->info, p->model);

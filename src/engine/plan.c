@@ -13,7 +13,7 @@
 /* The probes' buffers obey the budget: what the plan gives to weights is free for them. */
 static sl_status probe_rates(const sl_parts *p, const sl_engine_options *opt, sl_plan *out, sl_err *err)
 {
-    uint64_t room = out->window_bytes + out->resident_bytes;
+    uint64_t room = out->window_bytes + out->resident_bytes + out->expert_bytes;
     sl_backend_options b;
     sl_status rc = SL_OK;
     out->drive_bytes_s = opt->drive_bytes_s;
@@ -39,7 +39,8 @@ static sl_status look_and_forecast(const sl_parts *p, const sl_engine_options *o
     sl_costs costs;
     set_scene(opt, out);
     sl_status rc = probe_rates(p, opt, out, err);
-    if (rc != SL_OK || p->info.n_expert) return rc;
+    if (rc == SL_OK && sl_has_experts(p)) sl_forecast_mixture(out);
+    if (rc != SL_OK || sl_has_experts(p)) return rc;
     rc = sl_parts_open_io(p, opt, &(sl_log){0}, &io, err);
     if (rc == SL_OK) rc = sl_costs_measure(&costs, p, opt, out, io, err);
     if (rc == SL_OK) sl_forecast(out, &costs);
@@ -50,14 +51,18 @@ static sl_status look_and_forecast(const sl_parts *p, const sl_engine_options *o
 sl_status sl_engine_plan(const char *model, const sl_engine_options *opt, sl_plan *out, sl_err *err)
 {
     sl_parts p = {0};
+    sl_experts_record record = {0};
+    sl_log log = {opt->log, opt->log_user};
     bool views = opt->io == SL_IO_MMAP;
     uint32_t align = opt->io == SL_IO_BUFFERED || views ? 1 : 4096;
     sl_status rc = sl_engine_check_options(opt, err);
     if (rc == SL_OK) rc = sl_parts_open(&p, model, opt, err);
     if (rc == SL_OK) rc = sl_parts_check_kv(&p, opt, err);
-    if (rc == SL_OK) rc = sl_budget_split(&p, opt, align, views, out, err);
+    if (rc == SL_OK) sl_record_open(&record, &p, opt->cache_dir, &log);
+    if (rc == SL_OK) rc = sl_budget_split(&p, opt, align, views, &record, out, err);
     if (rc == SL_OK && !out->fits) sl_budget_refuse(&p, out, err);
     if (rc == SL_OK && out->fits && !opt->no_probe) rc = look_and_forecast(&p, opt, out, err);
+    sl_experts_record_close(&record);
     sl_parts_close(&p);
     return rc;
 }

@@ -86,6 +86,7 @@ sl_status sl_sweep(sl_session *s, const int32_t *tokens, uint32_t n, uint32_t po
     e->fwd.cancel = &s->cancel;
     e->fwd.canceled = false;
     e->io->cancel = &s->cancel;
+    if (e->experts) sl_experts_sweep(e->experts, n);
     uint32_t n_unit = e->parts.n_exec + (n_row ? e->n_head : 0);
     sl_status rc = sl_residency_begin(e->res, e->sequence, n_unit, again, err);
     if (rc != SL_OK) return rc;

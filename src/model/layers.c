@@ -11,6 +11,7 @@
 bool sl_step_canceled(sl_forward *f)
 {
     if (f->res) sl_residency_drive(f->res);
+    if (f->experts && f->experts->ops->drive) f->experts->ops->drive(f->experts);
     if (f->cancel && *f->cancel) f->canceled = true;
     return f->canceled;
 }

@@ -101,8 +101,8 @@ static uint32_t head_block_rows(const sl_model *m)
 {
     uint64_t largest = 1;
     for (uint32_t i = 0; i < m->c.n_layer; i++) {
-        uint64_t sum = 0;
-        for (uint32_t k = 0; k < m->units[i].n_rows; k++) sum += bytes_of(&m->units[i].rows[k]);
+        uint64_t sum = 0; /* without experts, which don't pass through windows */
+        for (int k = 0; k < __builtin_popcount(m->roles[i]); k++) sum += bytes_of(&m->units[i].rows[k]);
         largest = sl_max_u64(largest, sum);
     }
     uint64_t n_block = (m->head->size_bytes + largest - 1) / largest;

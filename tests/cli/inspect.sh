@@ -31,7 +31,7 @@ if has_python; then
     check "sharding changes nothing" test "$(json_value "$work/hf" "$shape")" = "$(json_value "$work/sharded" "$shape")"
 else skip "sharding changes nothing" "no python3"; fi
 
-sum='d["base_bytes"] + d["tokenizer_bytes"] + d["always_bytes"] + d["kv_bytes"] + d["scratch_bytes"] + d["window_bytes"] + d["resident_bytes"]'
+sum='d["base_bytes"] + d["tokenizer_bytes"] + d["always_bytes"] + d["kv_bytes"] + d["scratch_bytes"] + d["window_bytes"] + d["resident_bytes"] + d["expert_bytes"]'
 runs "plan" "$SLUICE" plan "$llama" --drive 500
 check "the table has a sum" grep -q '^  sum ' "$out"
 runs "plan --json" "$SLUICE" plan "$llama" --drive 500 --json

@@ -9,6 +9,7 @@ llama=$tiny/llama/llama-f32.gguf
 smollm2=$MODELS/smollm2-135m-instruct-q4_1.gguf
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+export XDG_CACHE_HOME=$work/cache
 out=$work/out err=$work/err
 status=0
 
