@@ -100,10 +100,13 @@ static void print_forecast(const sl_plan *p)
     if (p->memory_bytes_s > 0) printf("  memory               %s/s\n", cli_size_text((uint64_t)p->memory_bytes_s, a));
     if (p->load_s > 0) printf("  loading              %.2f s\n", p->load_s);
     if (p->decode_tok_s <= 0) return;
-    printf("  reading a prompt     %.1f tok/s (%u tokens)\n", p->prefill_tok_s, p->prompt_tok);
-    print_time("the prompt", p->prefill_compute_s, p->prefill_wait_s);
-    printf("  generating           %.2f tok/s after it, bound by the %s; %.2f with the context full\n", p->decode_tok_s,
-           p->limit, p->decode_full_tok_s);
+    if (p->prefill_tok_s > 0) {
+        printf("  reading a prompt     %.1f tok/s (%u tokens)\n", p->prefill_tok_s, p->prompt_tok);
+        print_time("the prompt", p->prefill_compute_s, p->prefill_wait_s);
+    }
+    printf("  generating           %.2f tok/s after it, bound by the %s", p->decode_tok_s, p->limit);
+    if (p->decode_full_tok_s > 0) printf("; %.2f with the context full", p->decode_full_tok_s);
+    putchar('\n');
     print_time("a token", p->decode_compute_s, p->decode_wait_s);
 }
 
