@@ -247,7 +247,7 @@ typedef struct {
     uint64_t prompt_bytes;       /* read from the drive per chunk of a prompt */
     uint32_t expert_count, expert_slots; /* routed experts in all layers, and how many fit; 0: a dense model */
     uint32_t expert_useful_slots; /* one token's: with fewer, most are read again for every token */
-    uint64_t expert_slot_bytes;
+    uint64_t expert_slot_bytes, expert_token_bytes; /* of the largest slot; of one token's experts */
     double expert_hit_rate;      /* to expect when decoding: from this model's record, else from published curves */
     uint32_t ctx_tok, ctx_max_tok; /* chosen; largest that fits the budget */
     uint32_t prefill_chunk_tok;

@@ -200,6 +200,7 @@ static void fill_experts(sl_plan *out, const sl_experts_plan *x, const sl_expert
     out->expert_useful_slots = x->useful_slots;
     out->expert_count = x->n_expert;
     out->expert_slot_bytes = x->slot_bytes;
+    out->expert_token_bytes = x->token_bytes;
     out->expert_hit_rate = sl_experts_expect(x, record);
     out->model_bytes += x->token_bytes;
     out->stream_bytes += (uint64_t)((1 - out->expert_hit_rate) * (double)x->token_bytes);

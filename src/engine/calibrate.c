@@ -208,9 +208,13 @@ static void cut_plan(sample *s, const sl_plan *plan, uint32_t n_unit)
 {
     sl_plan *p = &s->e.plan;
     *p = *plan;
-    double part = (double)s->bytes / (double)plan->model_bytes;
+    double part = (double)s->bytes / (double)(plan->model_bytes - plan->expert_token_bytes);
     uint64_t share = (uint64_t)(part * (double)plan->resident_bytes) + n_unit * (uint64_t)65536; /* ends of ranges */
     p->resident_bytes = sl_min_u64(sl_round_up(share, 4096), plan->resident_bytes);
+    /* enough experts that no cache holds them; missing ones cost nothing here, the reader fills no slot */
+    p->expert_bytes = sl_min_u64(plan->expert_bytes, SAMPLE_BYTES + 4 * plan->expert_slot_bytes);
+    s->e.opt.experts = (sl_expert_options){.path = SL_EXPERTS_EXACT, .predict = SL_PREDICT_OFF};
+    s->e.opt.predict = SL_PREDICT_OFF;
     p->prefill_chunk_tok = (uint32_t)sl_min_u64(plan->prefill_chunk_tok, plan->prompt_tok);
     s->costs->far_tok = far_position(plan, p->prefill_chunk_tok);
     p->ctx_tok = s->costs->far_tok + p->prefill_chunk_tok;

@@ -7,6 +7,7 @@
  * token sees on average; the three constants follow from three timings.  One token has kernels of its own and two timings. */
 #include "engine/forecast.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* Positions that n tokens from pos on see on average. */
@@ -44,22 +45,40 @@ double sl_kind_seconds(const sl_costs *c, const sl_kind_cost *k, uint32_t n_tok,
 
 /* ---- sweeps ---- */
 
+/* While a layer's missing experts are read, those that are there compute, but attention waits for nobody's reads: so much of
+ * a layer's computing hides the reading of its experts. */
+#define HIDES 0.5
+
 typedef struct {
     double compute_s, wait_s; /* their sum is the time */
 } sweep_time;
 
+/* Bytes of routed experts that a sweep reads.  One token: what the hit rate leaves.  A chunk: each expert that some token
+ * chose, as far as it has no slot; with k of n chosen at random, n * (1 - (1 - k / n)^tokens) of them are. */
+static double expert_reads(const sl_plan *p, uint32_t n_tok)
+{
+    if (!p->expert_count) return 0;
+    double token = (double)p->expert_token_bytes, all = token * p->expert_count / p->expert_useful_slots;
+    if (n_tok == 1) return (1 - p->expert_hit_rate) * token;
+    double chosen = 1 - pow(1 - (double)p->expert_useful_slots / p->expert_count, n_tok);
+    return all * chosen * (1 - (double)p->expert_slots / p->expert_count);
+}
+
 static sweep_time sweep(const sl_plan *p, const sl_costs *c, uint32_t n_tok, uint32_t pos, bool head)
 {
     sweep_time t = {0};
-    double units = 0;
-    for (uint32_t i = 0; i < c->n_kind; i++) units += c->kind[i].n;
-    double read_s = p->drive_bytes_s > 0 && units > 0 ? (double)p->stream_bytes / units / p->drive_bytes_s : 0;
+    double units = 0, layers = 0;
+    for (uint32_t i = 0; i < c->n_kind; i++) units += c->kind[i].n, layers += c->kind[i].head ? 0 : c->kind[i].n;
+    double stream = (double)p->stream_bytes - expert_reads(p, 1);
+    double read_s = p->drive_bytes_s > 0 && units > 0 ? not_less(stream, 0) / units / p->drive_bytes_s : 0;
+    double experts_s = p->drive_bytes_s > 0 && layers > 0 ? expert_reads(p, n_tok) / layers / p->drive_bytes_s : 0;
     for (uint32_t i = 0; i < c->n_kind; i++) {
         const sl_kind_cost *k = &c->kind[i];
         if (k->head && !head) continue;
         double s = sl_kind_seconds(c, k, n_tok, pos);
         t.compute_s += k->n * s;
         t.wait_s += k->n * not_less(read_s - s, 0);
+        if (!k->head) t.wait_s += k->n * not_less(experts_s - HIDES * s, 0);
     }
     return t;
 }
@@ -85,6 +104,12 @@ static const char *bound_of(const sl_plan *p, sweep_time t)
     return memory_s > t.compute_s / 2 ? "memory" : "compute";
 }
 
+static void set_load(sl_plan *p)
+{
+    uint64_t load = p->resident_bytes + (p->expert_slots == p->expert_count ? p->expert_bytes : 0);
+    if (p->drive_bytes_s > 0) p->load_s = (double)load / p->drive_bytes_s;
+}
+
 void sl_forecast(sl_plan *p, const sl_costs *c)
 {
     sweep_time first = prompt(p, c), next = sweep(p, c, 1, p->prompt_tok + p->predict_tok / 2, true);
@@ -97,17 +122,12 @@ void sl_forecast(sl_plan *p, const sl_costs *c)
     p->prefill_tok_s = p->prompt_tok / (first.compute_s + first.wait_s);
     p->decode_tok_s = 1 / (next.compute_s + next.wait_s);
     p->decode_full_tok_s = 1 / (full.compute_s + full.wait_s);
-    if (p->drive_bytes_s > 0) p->load_s = (double)p->resident_bytes / p->drive_bytes_s;
+    set_load(p);
     snprintf(p->limit, sizeof p->limit, "%s", bound_of(p, next));
 }
 
-/* ---- mixtures ---- */
-
-/* While a layer's missing experts are read, what is there computes; attention and the head wait for nobody's reads.  So about
- * this part of the computing hides reading. */
-#define HIDES 0.5
-
-void sl_forecast_mixture(sl_plan *p)
+/* A mixture in mapped memory, whose layers are not timed: decoding from the rates of drive and memory. */
+void sl_forecast_mapped(sl_plan *p)
 {
     if (p->memory_bytes_s <= 0 || (p->stream_bytes && p->drive_bytes_s <= 0)) return;
     sweep_time t = {.compute_s = (double)p->model_bytes / p->memory_bytes_s};
@@ -116,7 +136,6 @@ void sl_forecast_mixture(sl_plan *p)
     p->decode_compute_s = t.compute_s;
     p->decode_wait_s = t.wait_s;
     p->decode_tok_s = 1 / (t.compute_s + t.wait_s);
-    uint64_t load = p->resident_bytes + (p->expert_slots == p->expert_count ? p->expert_bytes : 0);
-    if (p->drive_bytes_s > 0) p->load_s = (double)load / p->drive_bytes_s;
+    set_load(p);
     snprintf(p->limit, sizeof p->limit, "%s", bound_of(p, t));
 }

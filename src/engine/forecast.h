@@ -34,7 +34,7 @@ double sl_kind_seconds(const sl_costs *c, const sl_kind_cost *k, uint32_t n_tok,
 /* Fills the forecast of a plan whose split and whose drive and memory rates are filled in: a prompt of plan->prompt_tok, then
  * plan->predict_tok tokens one by one. */
 void sl_forecast(sl_plan *plan, const sl_costs *c);
-/* The same for a mixture, whose layers are not timed: decoding from the rates of drive and memory alone. */
-void sl_forecast_mixture(sl_plan *plan);
+/* The same for a mixture in mapped memory, without timing its layers. */
+void sl_forecast_mapped(sl_plan *plan);
 
 #endif

@@ -39,8 +39,11 @@ static sl_status look_and_forecast(const sl_parts *p, const sl_engine_options *o
     sl_costs costs;
     set_scene(opt, out);
     sl_status rc = probe_rates(p, opt, out, err);
-    if (rc == SL_OK && sl_has_experts(p)) sl_forecast_mixture(out);
-    if (rc != SL_OK || sl_has_experts(p)) return rc;
+    if (rc != SL_OK) return rc;
+    if (sl_has_experts(p) && opt->io == SL_IO_MMAP) { /* timing its experts would read them */
+        sl_forecast_mapped(out);
+        return rc;
+    }
     rc = sl_parts_open_io(p, opt, &(sl_log){0}, &io, err);
     if (rc == SL_OK) rc = sl_costs_measure(&costs, p, opt, out, io, err);
     if (rc == SL_OK) sl_forecast(out, &costs);
