@@ -170,7 +170,7 @@ static void test_costs_obey_the_budget(void **state)
     support_engine_options(&o);
     ASSERT_OK(sl_parts_open(&parts, model, &o, &err), err);
     ASSERT_OK(sl_parts_open_io(&parts, &o, &(sl_log){0}, &io, &err), err);
-    ASSERT_OK(sl_budget_split(&parts, &o, io->align, false, &p, &err), err);
+    ASSERT_OK(sl_budget_split(&parts, &o, io->align, false, NULL, &p, &err), err);
     p.prompt_tok = 32;
     uint64_t live = sl_alloc_live_bytes();
     ASSERT_OK(sl_costs_measure(&c, &parts, &o, &p, io, &err), err);
