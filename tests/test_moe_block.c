@@ -113,7 +113,7 @@ static void end(sl_expert_source *s)
     assert_int_equal(--a->n_open, 0);
 }
 
-static const sl_expert_source_ops ops = {begin, next, down, done, end};
+static const sl_expert_source_ops ops = {.begin = begin, .next = next, .down = down, .done = done, .end = end};
 
 /* ---- runs ---- */
 
