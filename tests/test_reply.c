@@ -25,7 +25,7 @@ typedef struct {
 /* Events joined: reasoning, content, and per call "id name args". */
 typedef struct {
     char *text[3];
-    size_t len[3], cap[3];
+    size_t len[3], cap[3], n_event;
     uint32_t calls;
     bool open;
 } joined;
@@ -45,6 +45,7 @@ static void each(void *user, const sl_reply_event *e)
 {
     joined *j = user;
     static const char *const ends[] = {" ", "\n"};
+    j->n_event++;
     switch (e->kind) {
     case SL_REPLY_REASONING:
     case SL_REPLY_CONTENT:
@@ -504,10 +505,9 @@ static void names_in_markers(void **state)
               "<｜tool▁call▁begin｜>function<｜tool▁sep｜>g\n```json\n{\"x\": "
               "\"```\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>B",
               "AB", "f {\"n\": 1}\ng {\"x\": \"```\"}\n");
-    expect_in(
-        "deepseek",
-        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{}<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>g",
-        "<｜tool▁call▁begin｜>g", "f {}\n");
+    expect_in("deepseek",
+              "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{}<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>g",
+              "<｜tool▁call▁begin｜>g", "f {}\n");
     expect_in("gemma4", "<|tool_call>call:f{s:<|\"|>a{\"b<|\"|>,n:1,o:{k:[1,None,{}]},b:true}<tool_call|>", "",
               "f {\"s\": \"a{\\\"b\", \"n\": 1, \"o\": {\"k\": [1, null, {}]}, \"b\": true}\n");
     expect_text("gemma4", "<|tool_call>call:f{s:nothing quoted}<tool_call|>");
@@ -518,6 +518,28 @@ static void names_in_markers(void **state)
     expect_in("functionary-v3.2", "all\nA >>>f\n{\"n\": 1}", "A", "f {\"n\": 1}\n");
     expect_in("functionary-v3.2", "f\n{}>>>g\n{}", "", "f {}\ng {}\n");
     expect_in("functionary-v3.2", "all\n>>> print(1)", ">>> print(1)", "");
+}
+
+static void markers_that_only_surround(void **state)
+{
+    (void)state;
+    expect((input){.dialect = "granite3",
+                   .hints = "</think>",
+                   .tools = TOOLS,
+                   .text = "<think>A</think>\n<response>B <response>.</response>"},
+           "A", "B <response>.", "");
+    expect_in("granite3", "<|tool_call|>[{\"name\": \"f\", \"arguments\": {}}]<|/tool_call|>", "", "f {}\n");
+    expect_in("granite3", "<|tool_call|>{\"name\": \"f\"} B", "B", "f {}\n");
+    expect((input){.dialect = "tool-calls",
+                   .hints = "[BEGIN FINAL RESPONSE]",
+                   .tools = TOOLS,
+                   .text = "Here are my reasoning steps:\nA\n[BEGIN FINAL RESPONSE]\nB\n[END FINAL RESPONSE]\n"},
+           "A", "B", "");
+    expect((input){.dialect = "cohere",
+                   .hints = "<|END_THINKING|>",
+                   .tools = TOOLS,
+                   .text = "<|START_THINKING|>A<|END_THINKING|><|START_RESPONSE|>B<|END_RESPONSE|>"},
+           "A", "B", "");
 }
 
 static void dsml_parameters_have_types(void **state)
@@ -655,6 +677,11 @@ static void text_is_released_at_once(void **state)
         assert_string_equal(text_of(&j, 1), steps[i].content);
         assert_int_equal(sl_reply_held_bytes(r), steps[i].held);
     }
+    sl_reply_close(r);
+    clear(&j);
+    r = open_reply(&(input){.dialect = "hermes", .tools = TOOLS}, &j);
+    push(r, "a<b><c d", 8); /* one piece, one event */
+    assert_int_equal(j.n_event, 1);
     sl_reply_close(r);
     clear(&j);
     r = open_reply(&(input){.dialect = "none"}, &j);
@@ -1080,6 +1107,7 @@ int main(void)
         cmocka_unit_test(tagged_parameters),
         cmocka_unit_test(bare_json_calls),
         cmocka_unit_test(names_in_markers),
+        cmocka_unit_test(markers_that_only_surround),
         cmocka_unit_test(dsml_parameters_have_types),
         cmocka_unit_test(harmony_channels),
         cmocka_unit_test(ids_suit_their_dialect),

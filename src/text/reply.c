@@ -286,6 +286,7 @@ sl_status sl_reply_push(sl_reply *r, const char *text, size_t n_bytes, sl_err *e
     size_t mended = mend(r, text, n_bytes);
     take_bytes(r, text + mended, n_bytes - mended);
     if (sl_reply_check(r, &r->in)) go_on(r);
+    if (r->status == SL_OK) sl_reply_flush(r);
     return say_status(r, err);
 }
 
@@ -297,6 +298,7 @@ sl_status sl_reply_finish(sl_reply *r, sl_err *err)
     r->n_broken = 0;
     if (sl_reply_check(r, &r->in)) go_on(r);
     if (r->status == SL_OK) sl_reply_settle(r);
+    if (r->status == SL_OK) sl_reply_flush(r);
     return say_status(r, err);
 }
 

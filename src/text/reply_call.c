@@ -282,6 +282,7 @@ static void send(sl_reply *r, sl_reply_kind kind, size_t i)
 
 void sl_reply_calls_report(sl_reply *r)
 {
+    if (r->n_reported < r->n_call) sl_reply_flush(r); /* text before the call comes before it */
     while (r->n_reported < r->n_call) {
         size_t i = r->n_reported;
         sl_reply_call *c = &r->calls[i];

@@ -46,7 +46,11 @@ static const sl_reply_step tool_calls[] = {
     SPACE, PEEK("[", 3),         CALLS(0), /* 3 */ SPACE, TRY("</tool_calls>", 7),
     COMMIT, END, /* 7 */ CALL(0), GOTO(3), LAST,
 };
-static const sl_reply_step granite3[] = {SPACE, PEEK("[", 5), CALLS(0), COMMIT, END, /* 5 */ CALL(0), COMMIT, END, LAST};
+/* Granite 3 does not close it, Phi 4 mini does. */
+static const sl_reply_step granite3[] = {
+    SPACE, PEEK("[", 8), CALLS(0), COMMIT, /* 4 */ SPACE, TRY("<|/tool_call|>", 7), GOTO(7), /* 7 */ END,
+    /* 8 */ CALL(0), COMMIT, GOTO(4), LAST,
+};
 
 /* Llama 3: the whole message is the call, or several with semicolons between.  The first three steps let other JSON go
  * at once. */
@@ -300,10 +304,11 @@ static const sl_reply_dialect_row rows[] = {
     {.name = "granite3",
      .needs = {"<|tool_call|>"},
      .token = "<|tool_call|>",
-     .marks = {MARK("<|tool_call|>", granite3)}},
+     .marks = {MARK("<|tool_call|>", granite3), {"<response>", SL_MARK_ANSWER, SL_IN_CONTENT | SL_AT_START, NULL},
+               DROP("</response>")}},
     {.name = "firefunction", .needs = {"functools["}, .marks = {MARK(" functools", open_array),
                {"functools", SL_MARK_CALL, SL_IN_CONTENT | SL_AT_START, open_array}}},
-    {.name = "tool-calls", .needs = {"<tool_calls>"}, .marks = {MARK("<tool_calls>", tool_calls)}},
+    {.name = "tool-calls", .needs = {"<tool_calls>"}, .marks = {MARK("<tool_calls>", tool_calls), DROP("[END FINAL RESPONSE]")}},
     {.name = "hermes", .needs = {"<tool_call>"}, .token = "<tool_call>", .marks = {MARK("<tool_call>", hermes)}},
     {.name = "llama3",
      .needs = {"<|start_header_id|>", "\"parameters\": "},

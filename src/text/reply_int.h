@@ -179,7 +179,8 @@ enum { SL_REPLY_MAX_CALLS = 1024, SL_REPLY_MAX_NAME = 256, SL_REPLY_MAX_KEY = 10
 enum { SL_CONTENT, SL_REASONING, SL_N_CHANNEL };
 
 typedef struct {
-    sl_buf text;       /* reported */
+    sl_buf text;       /* reported, all but what came with the piece under way */
+    size_t n_sent;     /* of it, in events */
     sl_buf space;      /* white space behind it, not reported yet */
     bool after_marker; /* a marker stands behind the last text */
     bool joint;        /* the next text is a part of its own: a newline goes between, where no white space is */
@@ -248,6 +249,8 @@ bool sl_reply_check(sl_reply *r, const sl_buf *b);
 
 /* Text for the channel under way. */
 void sl_reply_say(sl_reply *r, const char *text, size_t n);
+/* Sends what was said since the last event. */
+void sl_reply_flush(sl_reply *r);
 /* A marker stands here; the text that follows goes to channel.  part: and is a part of its own. */
 void sl_reply_turn(sl_reply *r, unsigned channel, bool part);
 /* Reports white space that is text after all. */

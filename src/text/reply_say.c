@@ -19,15 +19,27 @@ bool sl_reply_check(sl_reply *r, const sl_buf *b)
     return r->status == SL_OK;
 }
 
+void sl_reply_flush(sl_reply *r)
+{
+    for (unsigned c = 0; c < SL_N_CHANNEL; c++) {
+        sl_reply_channel *ch = &r->ch[c];
+        sl_reply_event e = {.kind = c == SL_CONTENT ? SL_REPLY_CONTENT : SL_REPLY_REASONING};
+        if (ch->n_sent == ch->text.len) continue;
+        e.text = ch->text.data + ch->n_sent;
+        e.n_bytes = ch->text.len - ch->n_sent;
+        ch->n_sent = ch->text.len;
+        if (r->each) r->each(r->user, &e);
+    }
+}
+
+/* Text of one channel waits for the end of the piece that is being parsed, so that a piece makes one event. */
 static void report(sl_reply *r, unsigned channel, const char *text, size_t n)
 {
-    sl_reply_channel *ch = &r->ch[channel];
+    sl_reply_channel *ch = &r->ch[channel], *other = &r->ch[!channel];
     if (n == 0) return;
+    if (other->n_sent < other->text.len) sl_reply_flush(r);
     sl_buf_add(&ch->text, text, n);
-    if (!sl_reply_check(r, &ch->text)) return;
-    sl_reply_event e = {
-        .kind = channel == SL_CONTENT ? SL_REPLY_CONTENT : SL_REPLY_REASONING, .text = text, .n_bytes = n};
-    if (r->each) r->each(r->user, &e);
+    sl_reply_check(r, &ch->text);
 }
 
 /* Text follows the white space that waits: is it text too? */
