@@ -521,7 +521,7 @@ def make_family(name, family, peer, llama_cpp, out):
         moe_families.relayout(path, out / name / ("%s-%s.gguf" % (name, layout)), layout)
     if name == "gpt-oss":
         packed = out / name / "gpt-oss-MXFP4.gguf"
-        logits = prefill(moe_families.mxfp4_experts(path, packed, build_eager(family)), ids)
+        logits = prefill(moe_families.mxfp4_experts(path, packed, hf, build_eager(family)), ids)
         logits.astype("<f4").tofile(out / name / "MXFP4.logits.f32")
         theirs = llama_cpp.logits(packed, ids)
         if theirs is not None:
@@ -538,8 +538,6 @@ def make_family(name, family, peer, llama_cpp, out):
         theirs = llama_cpp.logits(parts[0], ids)
         if theirs is not None:
             check("llama.cpp, the split file", relative(theirs, logits), 1e-2)
-    if name in moe_families.GGUF_ONLY:
-        shutil.rmtree(hf)
     shutil.rmtree(work)
     return tok
 

@@ -138,7 +138,30 @@ def rewrite(source, out, pack=None, layout=None):
     writer.close()
 
 
-def mxfp4_experts(source, out, model):
+def packed_hf(n_layer, packed, hf):
+    """Rewrites hf/ as such models are published: codes and scales of the packed GGUF's experts, gate and up by turns."""
+    import gguf
+    from safetensors.numpy import load_file, save_file
+    data = {t.name: np.array(t.data) for t in gguf.GGUFReader(packed).tensors}
+    tensors = load_file(hf / "model.safetensors")
+
+    def apart(rows):
+        blocks = rows.reshape(*rows.shape[:-1], -1, 17)
+        low, high = blocks[..., 1:] & 15, blocks[..., 1:] >> 4
+        codes = np.concatenate([low, high], axis=-1)  # in order of elements
+        return codes[..., 0::2] | codes[..., 1::2] << 4, blocks[..., 0]
+
+    for i in range(n_layer):
+        gate, up, down = (data["blk.%d.ffn_%s_exps.weight" % (i, part)] for part in ("gate", "up", "down"))
+        both = np.stack([gate, up], axis=2).reshape(gate.shape[0], -1, gate.shape[2])
+        for name, rows in (("gate_up_proj", both), ("down_proj", down)):
+            at = "model.layers.%d.mlp.experts.%s" % (i, name)
+            del tensors[at]
+            tensors[at + "_blocks"], tensors[at + "_scales"] = map(np.ascontiguousarray, apart(rows))
+    save_file(tensors, hf / "model.safetensors", metadata={"format": "pt"})
+
+
+def mxfp4_experts(source, out, hf, model):
     """The file with its experts as MXFP4, and the gpt-oss model given with the weights that are left."""
     import gguf
     import torch
@@ -154,6 +177,7 @@ def mxfp4_experts(source, out, model):
         return packed, kind
 
     rewrite(source, out, pack)
+    packed_hf(model.config.num_hidden_layers, out, hf)
     state = model.state_dict()
     for i in range(model.config.num_hidden_layers):
         of = lambda part: torch.from_numpy(left["blk.%d.ffn_%s_exps.weight" % (i, part)]).transpose(1, 2)
@@ -170,5 +194,4 @@ LAYOUTS = {"qwen3moe": ["fused", "each"], "mixtral": ["each"]}
 HF_ONLY = ["qwen3moe-plain"]
 # what llama.cpp computes otherwise, or refuses at this size
 UNLIKE_LLAMA_CPP = ["deepseek2-lite"]
-# what Sluice reads as GGUF only: the Hugging Face folder is not kept
-GGUF_ONLY = ["gpt-oss"]
+

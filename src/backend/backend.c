@@ -122,6 +122,7 @@ static bool whole(const sl_matrix *w)
         if (w->part[i].first_row != row) return false;
         row += w->part[i].n_row;
     }
+    if (w->scales && (w->type->id != SL_MXFP4 || w->scales->n_out != w->n_out || !whole(w->scales))) return false;
     return w->n_part >= 1 && w->n_part <= 2 && row == w->n_out;
 }
 

@@ -27,6 +27,7 @@ typedef struct {
     uint32_t max_tok;      /* largest n_tok of a call */
     uint32_t max_in;       /* largest n_in of a matrix */
     uint32_t max_head_dim; /* for attention scratch */
+    bool scales_apart;     /* matrices with scales apart will come (sl_matrix.scales) */
     uint32_t n_job_input;  /* most inputs of one token each in a call of sl_matmul_jobs; more are done in turns */
 } sl_backend_options;
 

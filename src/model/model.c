@@ -172,7 +172,7 @@ static void always_layout(sl_model *m, const sl_tensor_map *map, sl_arena *a)
     for (uint32_t i = 0; i < c->n_layer; i++)
         for (int k = 0; k < SL_V_COUNT; k++) {
             const sl_tensor *t = map->v[i * SL_V_COUNT + (uint32_t)k];
-            m->v[i][k] = t ? sl_arena_take(a, sl_tensor_elems(t), sizeof(float), 64) : NULL;
+            m->v[i][k] = t ? sl_arena_take(a, sl_tensor_map_length(map, t, (uint32_t)k), sizeof(float), 64) : NULL;
         }
     m->final_norm = sl_arena_take(a, c->n_embd, sizeof(float), 64);
     m->rope.inv_freq = sl_arena_take(a, c->n_rot / 2, sizeof(float), 64);
@@ -217,6 +217,18 @@ static sl_status read_vector(sl_model *m, sl_io *io, const sl_tensor *t, float *
     return SL_OK;
 }
 
+/* Every second element of a vector, from element half - 1 on. */
+static sl_status read_half(sl_model *m, sl_io *io, const sl_tensor *t, uint32_t half, float *dst, uint8_t *staging, sl_err *err)
+{
+    uint64_t n = sl_tensor_elems(t);
+    float *all = sl_calloc(n, sizeof *all);
+    if (!all) return sl_fail(err, SL_ERR_NOMEM, "no memory for tensor %s", t->name);
+    sl_status rc = read_vector(m, io, t, all, staging, err);
+    for (uint64_t i = 0; i < n / 2; i++) dst[i] = all[2 * i + half - 1];
+    sl_free(all);
+    return rc;
+}
+
 static sl_status read_rope_tables(sl_model *m, sl_io *io, float *divisors, uint8_t *staging, sl_err *err)
 {
     const sl_tensor *d = m->c.rope.divisors;
@@ -239,7 +251,9 @@ static sl_status read_vectors(sl_model *m, sl_io *io, uint8_t *staging, sl_err *
     for (uint32_t i = 0; rc == SL_OK && i < m->c.n_layer; i++)
         for (int k = 0; rc == SL_OK && k < SL_V_COUNT; k++) {
             const sl_tensor *t = m->map->v[i * SL_V_COUNT + (uint32_t)k];
-            if (t) rc = read_vector(m, io, t, (float *)m->v[i][k], staging, err);
+            uint32_t half = m->map->half[k];
+            if (t) rc = half ? read_half(m, io, t, half, (float *)m->v[i][k], staging, err)
+                             : read_vector(m, io, t, (float *)m->v[i][k], staging, err);
         }
     return rc;
 }

@@ -168,12 +168,13 @@ static void add_bias(sl_forward *f, float *y, const float *bias, uint32_t expert
     if (bias) sl_add_bias(f->be, y, n, bias + (size_t)expert * n, n, rows_of(&f->moe, expert));
 }
 
-static uint32_t in_products(sl_forward *f, const sl_layer *l, const sl_expert *e, uint32_t n, sl_matmul_job *jobs)
+static uint32_t in_products(sl_forward *f, const sl_layer *l, sl_expert *e, uint32_t n, sl_matmul_job *jobs)
 {
     sl_moe_scratch *s = &f->moe;
     uint32_t n_ff = f->m->c.moe.n_ff, n_embd = f->m->c.n_embd, at = 0;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t rows = rows_of(s, e[i].id);
+        sl_expert_link(&e[i]);
         const float *x = gather(f, e[i].id, at);
         jobs[2 * i] = (sl_matmul_job){&e[i].gate, x, s->gate + (size_t)at * n_ff, n_embd, n_ff, rows};
         jobs[2 * i + 1] = (sl_matmul_job){&e[i].up, x, s->up + (size_t)at * n_ff, n_embd, n_ff, rows};
@@ -198,12 +199,13 @@ static void gate(sl_forward *f, uint32_t rows)
         sl_glu(f->be, s->gate, n, s->gate, n, s->up, n, n, rows, f->m->c.act);
 }
 
-static void down_products(sl_forward *f, const sl_layer *l, const sl_expert *e, uint32_t n, sl_matmul_job *jobs)
+static void down_products(sl_forward *f, const sl_layer *l, sl_expert *e, uint32_t n, sl_matmul_job *jobs)
 {
     sl_moe_scratch *s = &f->moe;
     uint32_t n_ff = f->m->c.moe.n_ff, n_embd = f->m->c.n_embd, at = 0;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t rows = rows_of(s, e[i].id);
+        sl_expert_link(&e[i]);
         float *y = s->out + (size_t)s->first[e[i].id] * n_embd;
         jobs[i] = (sl_matmul_job){&e[i].down, s->gate + (size_t)at * n_ff, y, n_ff, n_embd, rows};
         at += rows;

@@ -9,7 +9,7 @@
 
 enum { ALTERNATIVES = 4 };
 
-/* A name that ends in "@i" stands for half i of the tensor's rows. */
+/* A name that ends in "@i" stands for half i of the tensor's rows; of a vector for the even (0) or odd (1) elements. */
 static const char *const gguf_matrix[SL_W_COUNT][ALTERNATIVES] = {
     [SL_W_Q] = {"blk.%u.attn_q.weight"},
     [SL_W_K] = {"blk.%u.attn_k.weight"},
@@ -86,6 +86,11 @@ uint64_t sl_tensor_elems(const sl_tensor *t)
     uint64_t n = 1; /* of a tensor that the store has accepted, so no overflow */
     for (uint32_t i = 0; i < t->n_dims; i++) n *= t->dims[i];
     return n;
+}
+
+uint64_t sl_tensor_map_length(const sl_tensor_map *map, const sl_tensor *t, uint32_t role)
+{
+    return map->half[role] ? sl_tensor_elems(t) / 2 : sl_tensor_elems(t);
 }
 
 static void shape_text(char buf[96], uint32_t n_dims, const uint64_t *dims)
@@ -302,7 +307,7 @@ static sl_status check_vector(const builder *b, const sl_tensor *t, sl_vector_ro
 {
     uint64_t n = vector_length(&b->m->c, role);
     if (role == SL_V_GATE_BIAS || role == SL_V_UP_BIAS || role == SL_V_DOWN_BIAS)
-        return check_shape(b, t, 2, b->m->c.moe.routing.n_expert, n, err);
+        return check_shape(b, t, 2, b->m->c.moe.routing.n_expert, b->map->half[role] ? 2 * n : n, err);
     if (t->n_dims == 2 && t->dims[0] == 1) return check_shape(b, t, 2, 1, n, err);
     return check_shape(b, t, 1, n, 0, err);
 }
@@ -314,7 +319,10 @@ static sl_status find_vectors(builder *b, uint32_t layer, sl_err *err)
     char name[SL_NAME_BYTES];
     for (int k = 0; k < SL_V_COUNT; k++) {
         if (!names[k] || !has_vector(&b->m->c, layer, (sl_vector_role)k)) continue;
-        const sl_tensor *t = sl_tensor_use(b, sl_tensor_name(b, names[k], layer, name));
+        char *at = strchr((char *)sl_tensor_name(b, names[k], layer, name), '@');
+        b->map->half[k] = at ? (uint8_t)(at[1] - '0' + 1) : 0;
+        if (at) *at = 0;
+        const sl_tensor *t = sl_tensor_use(b, name);
         if (!t && (f->required >> k & 1)) return sl_tensor_missing(b, name, err);
         if (!t) continue;
         sl_status rc = check_vector(b, t, (sl_vector_role)k, err);
@@ -364,8 +372,11 @@ static sl_status refuse_leftovers(builder *b, sl_err *err)
 
 static sl_status check_types(builder *b, sl_err *err)
 {
-    for (size_t i = 0; i < b->n_used; i++)
-        if (!b->used[i]->type->dequantise) return sl_store_check_types(b->store, err);
+    bool bytes = b->m->experts && b->m->experts[b->m->c.n_layer - 1].form == SL_EXPERT_MXFP4_APART;
+    for (size_t i = 0; i < b->n_used; i++) {
+        bool code = bytes && strstr(b->used[i]->name, ".experts.") && b->used[i]->type->block_bytes == 1;
+        if (!b->used[i]->type->dequantise && !code) return sl_store_check_types(b->store, err);
+    }
     return SL_OK;
 }
 

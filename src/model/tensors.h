@@ -7,6 +7,7 @@
 struct sl_tensor_map {
     sl_unit_rows *w;     /* [n_layer][SL_W_COUNT], tensor NULL where the layer has none */
     const sl_tensor **v; /* [n_layer][SL_V_COUNT], NULL where absent */
+    uint8_t half[SL_V_COUNT]; /* 0: whole; 1 or 2: the even or the odd elements of a tensor of twice the length */
     const sl_tensor **each; /* [n_layer][pieces][n_expert] of experts with a tensor each; NULL: none */
     const sl_tensor *final_norm;
     uint64_t largest_vector_bytes;
@@ -40,6 +41,7 @@ sl_status sl_tensor_check_shape(const sl_tensor_builder *b, const sl_tensor *t, 
                                 sl_err *err);
 sl_status sl_tensor_missing(const sl_tensor_builder *b, const char *name, sl_err *err);
 uint64_t sl_tensor_elems(const sl_tensor *t);
+uint64_t sl_tensor_map_length(const sl_tensor_map *map, const sl_tensor *t, uint32_t role); /* of a vector, as it is kept */
 /* The experts of one sparse layer, in any of the layouts that files use (experts.c): fills m->experts[layer].
  * errors  FORMAT: none of the layouts is there whole, or a shape is wrong */
 sl_status sl_tensor_find_experts(sl_tensor_builder *b, uint32_t layer, sl_err *err);

@@ -205,3 +205,15 @@ void sl_decode_mxfp4(const void *src, float *dst, size_t n)
         }
     }
 }
+
+/* Even elements are low nibbles, odd ones high nibbles, eight bytes of each half of a block. */
+void sl_mxfp4_join(const uint8_t *codes, const uint8_t *scales, uint8_t *blocks, size_t n)
+{
+    for (size_t b = 0; b < n / 32; b++, codes += 16, blocks += 17) {
+        blocks[0] = scales[b];
+        for (int i = 0; i < 8; i++) {
+            blocks[1 + 2 * i] = (uint8_t)((codes[i] & 15) | codes[8 + i] << 4);
+            blocks[2 + 2 * i] = (uint8_t)(codes[i] >> 4 | (codes[8 + i] & 0xf0));
+        }
+    }
+}

@@ -30,12 +30,17 @@ const char *sl_type_supported_list(void);
 /* Bytes of a row of n elements; false when n is not a multiple of the block or the size wraps. */
 bool sl_type_row_bytes(const sl_type_info *t, uint64_t n, uint64_t *bytes);
 
+/* MXFP4 as Hugging Face files have it, codes and scales apart, to blocks as GGUF has them: of n elements (a multiple of 32),
+ * codes [n / 2] with element 2i in the low nibble of byte i, scales [n / 32], blocks [n / 32][17]. */
+void sl_mxfp4_join(const uint8_t *codes, const uint8_t *scales, uint8_t *blocks, size_t n);
+
 /* A weight matrix in memory: n_out rows of row_bytes each, in one or two pieces (rows that stay resident, rows that
  * were streamed in).  Data may lie at any alignment. */
-typedef struct {
+typedef struct sl_matrix {
     const sl_type_info *type;
     uint32_t n_in, n_out;
     uint64_t row_bytes;
+    const struct sl_matrix *scales; /* MXFP4 with its scales apart: rows of n_in / 32 bytes, and of n_in / 2 here; else NULL */
     uint32_t n_part; /* 1 or 2; parts are in row order and cover [0, n_out) */
     struct {
         const uint8_t *data; /* row first_row */

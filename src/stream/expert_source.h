@@ -28,9 +28,10 @@ typedef enum {
     SL_EXPERT_SEPARATE,    /* gate, up, down */
     SL_EXPERT_GATE_UP,     /* gate's rows, then up's, in one matrix of 2 n_ff rows; down */
     SL_EXPERT_INTERLEAVED, /* the same with gate in even rows and up in odd ones; down */
+    SL_EXPERT_MXFP4_APART, /* interleaved: codes and scales of gate and up, codes and scales of down (bytes, gpt-oss) */
 } sl_expert_form;
 
-enum { SL_EXPERT_MAX_PIECE = 3, SL_MAX_EXPERT = 1024 };
+enum { SL_EXPERT_MAX_PIECE = 4, SL_MAX_EXPERT = 1024 };
 
 /* One piece of every expert of a layer: a stack, or a tensor each. */
 typedef struct {
@@ -43,7 +44,7 @@ typedef struct {
 typedef struct {
     sl_expert_form form;
     uint32_t n_expert; /* 0: the layer has none */
-    uint32_t n_piece;  /* 3 or 2, by form */
+    uint32_t n_piece;  /* 3, 2, 2 or 4, by form */
     sl_expert_piece piece[SL_EXPERT_MAX_PIECE];
 } sl_expert_layer;
 
@@ -59,8 +60,17 @@ static inline sl_unit_rows sl_expert_rows(const sl_expert_layer *l, uint32_t exp
 typedef struct {
     uint32_t id;
     sl_matrix gate, up, down; /* [n_ff][n_embd] twice, [n_embd][n_ff]; down not before down() */
+    sl_matrix gate_scales, up_scales, down_scales; /* where they lie apart; n_part 0: nowhere */
     void *slot;               /* the source's own */
 } sl_expert;
+
+/* Points the matrices at their scales: after the last copy of e, before its matrices are used. */
+static inline void sl_expert_link(sl_expert *e)
+{
+    e->gate.scales = e->gate_scales.n_part ? &e->gate_scales : NULL;
+    e->up.scales = e->up_scales.n_part ? &e->up_scales : NULL;
+    e->down.scales = e->down_scales.n_part ? &e->down_scales : NULL;
+}
 
 /* Rows first, first + step, ... of m, n of them, as a matrix of its own. */
 sl_matrix sl_matrix_rows(const sl_matrix *m, uint32_t first, uint32_t n, uint32_t step);

@@ -20,6 +20,14 @@ sl_matrix sl_matrix_rows(const sl_matrix *m, uint32_t first, uint32_t n, uint32_
     return out;
 }
 
+/* Bytes of codes as a matrix of MXFP4. */
+static sl_matrix as_mxfp4(sl_matrix codes)
+{
+    codes.type = sl_type_find(SL_MXFP4);
+    codes.n_in *= 2;
+    return codes;
+}
+
 void sl_expert_views(const sl_expert_layer *l, const sl_matrix *pieces, sl_expert *e)
 {
     uint32_t n_ff = pieces[0].n_out / 2;
@@ -36,8 +44,17 @@ void sl_expert_views(const sl_expert_layer *l, const sl_matrix *pieces, sl_exper
         e->gate = sl_matrix_rows(&pieces[0], 0, n_ff, 2);
         e->up = sl_matrix_rows(&pieces[0], 1, n_ff, 2);
         break;
+    case SL_EXPERT_MXFP4_APART:
+        e->gate = as_mxfp4(sl_matrix_rows(&pieces[0], 0, n_ff, 2));
+        e->up = as_mxfp4(sl_matrix_rows(&pieces[0], 1, n_ff, 2));
+        e->gate_scales = sl_matrix_rows(&pieces[1], 0, n_ff, 2);
+        e->up_scales = sl_matrix_rows(&pieces[1], 1, n_ff, 2);
+        break;
     }
     e->down = pieces[l->n_piece - 1];
+    if (l->form != SL_EXPERT_MXFP4_APART) return;
+    e->down_scales = e->down;
+    e->down = as_mxfp4(pieces[2]);
 }
 
 /* ---- a layer's experts as entries of its unit ---- */

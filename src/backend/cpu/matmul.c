@@ -53,6 +53,12 @@ static uint64_t act_bytes(uint32_t n_tok, uint32_t n_in, unsigned rules)
     return arena.failed ? UINT64_MAX / 4 : arena.used;
 }
 
+/* Where a thread puts blocks of a panel whose scales lie apart together. */
+static uint64_t joined_bytes(const sl_backend_options *opt)
+{
+    return opt->scales_apart ? sl_round_up((uint64_t)SL_MM_PANEL * opt->max_in / 32 * 17, ALIGN) : 0;
+}
+
 /* Inputs of one token each that find room together. */
 static uint32_t job_inputs(const sl_backend_options *opt)
 {
@@ -65,7 +71,7 @@ uint64_t sl_cpu_matmul_scratch_bytes(const sl_backend_options *opt)
     uint64_t one = act_bytes(1, opt->max_in, SL_RULE_32 | SL_RULE_256);
     uint64_t many =
         sl_max_u64(act_bytes(opt->max_tok, opt->max_in, SL_RULE_32), act_bytes(opt->max_tok, opt->max_in, SL_RULE_256));
-    return ALIGN + (uint64_t)n_thread * SL_MM_PIECE_BYTES + sl_max_u64(one * job_inputs(opt), many);
+    return ALIGN + (uint64_t)n_thread * (SL_MM_PIECE_BYTES + joined_bytes(opt)) + sl_max_u64(one * job_inputs(opt), many);
 }
 
 /* ---- the work of one dispatch ---- */
@@ -81,7 +87,8 @@ typedef struct {
 } item;
 
 typedef struct {
-    uint8_t *pieces; /* [n_thread][SL_MM_PIECE_BYTES] */
+    uint8_t *pieces; /* [n_thread][piece_bytes]: a piece of a panel, then joined rows */
+    size_t piece_bytes;
     uint32_t n_tok;  /* of every item */
     uint32_t step;   /* rows of a group or panel */
     uint32_t n_item, n_chunk;
@@ -110,10 +117,15 @@ static const uint8_t *row_at(const sl_matrix *w, uint32_t row)
     return w->part[i].data + (size_t)(row - w->part[i].first_row) * w->row_bytes;
 }
 
-static void point_at(sl_mm_rows *rows, const sl_matrix *w, uint32_t row, uint32_t n, uint32_t step)
+static void point_at(sl_mm_rows *rows, const sl_matrix *w, uint32_t row, uint32_t n, uint32_t step, uint8_t *joined)
 {
-    for (uint32_t i = 0; i < step; i++)
-        rows->row[i] = row_at(w, row + (i < n ? i : n - 1));
+    size_t bytes = (size_t)w->n_in / 32 * 17;
+    for (uint32_t i = 0; i < n && w->scales; i++)
+        sl_mxfp4_join(row_at(w, row + i), row_at(w->scales, row + i), joined + i * bytes, w->n_in);
+    for (uint32_t i = 0; i < step; i++) {
+        uint32_t k = i < n ? i : n - 1;
+        rows->row[i] = w->scales ? joined + k * bytes : row_at(w, row + k);
+    }
 }
 
 /* Rows [row, row + n) of a chunk: one group or panel. */
@@ -147,7 +159,7 @@ static void run_chunk(const job *j, const chunk *c, const chunk *next, uint8_t *
     sl_mm_rows rows;
     for (uint32_t row = c->row; row < c->end; row += j->step) {
         uint32_t n = c->end - row < j->step ? c->end - row : j->step;
-        point_at(&rows, c->it->w, row, n, j->step);
+        point_at(&rows, c->it->w, row, n, j->step, piece + SL_MM_PIECE_BYTES);
         rows.ahead = ahead_of(j, c, next, row);
         multiply(j, c->it, &rows, row, n, piece);
     }
@@ -164,7 +176,7 @@ static void work(void *arg, uint32_t i_thread, uint32_t n_thread)
 {
     job *j = arg;
     (void)n_thread;
-    uint8_t *piece = j->pieces + (size_t)i_thread * SL_MM_PIECE_BYTES;
+    uint8_t *piece = j->pieces + i_thread * j->piece_bytes;
     bool early = j->n_tok < EARLY_TOK;
     for (uint32_t i = claim(j), k; i < j->n_chunk; i = early ? k : claim(j)) {
         k = early ? claim(j) : j->n_chunk;
@@ -262,6 +274,11 @@ static void run_rules(sl_backend *b, const sl_mm_level *level, job *j, sl_qact *
     dispatch(b, j);
 }
 
+static size_t piece_bytes(const sl_backend *b)
+{
+    return SL_MM_PIECE_BYTES + joined_bytes(&b->opt);
+}
+
 static uint8_t *scratch_of(const sl_backend *b)
 {
     return b->act + (ALIGN - (uintptr_t)b->act % ALIGN) % ALIGN;
@@ -272,8 +289,8 @@ void sl_cpu_matmul(sl_backend *b, const sl_product *p, uint32_t n_product, const
     const sl_mm_level *level = level_of(b->opt.level);
     uint8_t *scratch = scratch_of(b);
     sl_qact act = {.x = x, .ld_x = ld_x, .n_in = p[0].w->n_in, .n_tok = n_tok, .width = n_tok > 1 ? level->width : 1};
-    job j = {.pieces = scratch, .n_tok = n_tok, .step = n_tok > 1 ? level->panel : SL_MM_GROUP};
-    sl_arena arena = {.base = scratch + (size_t)b->opt.n_thread * SL_MM_PIECE_BYTES, .cap = SIZE_MAX / 2};
+    job j = {.pieces = scratch, .piece_bytes = piece_bytes(b), .n_tok = n_tok, .step = n_tok > 1 ? level->panel : SL_MM_GROUP};
+    sl_arena arena = {.base = scratch + b->opt.n_thread * piece_bytes(b), .cap = SIZE_MAX / 2};
     unsigned rules = rules_of(level, p, n_product);
     if (n_tok == 1) {
         run_rules(b, level, &j, &act, arena, rules, p, n_product);
@@ -300,8 +317,8 @@ static uint32_t run_singles(sl_backend *b, const sl_mm_level *level, const sl_ma
 {
     sl_qact acts[BATCH];
     uint8_t *scratch = scratch_of(b);
-    job j = {.pieces = scratch, .n_tok = 1, .step = SL_MM_GROUP};
-    sl_arena arena = {.base = scratch + (size_t)b->opt.n_thread * SL_MM_PIECE_BYTES, .cap = SIZE_MAX / 2};
+    job j = {.pieces = scratch, .piece_bytes = piece_bytes(b), .n_tok = 1, .step = SL_MM_GROUP};
+    sl_arena arena = {.base = scratch + b->opt.n_thread * piece_bytes(b), .cap = SIZE_MAX / 2};
     uint32_t done = 0, most = job_inputs(&b->opt);
     for (uint32_t k = 0; k < most && done < n_job && jobs[done].n_tok == 1; k++) {
         uint32_t n = same_input(jobs + done, n_job - done);

@@ -16,6 +16,24 @@ static const uint8_t *row_data(const sl_matrix *w, uint32_t r)
     return w->part[i].data + (r - w->part[i].first_row) * w->row_bytes;
 }
 
+/* Row r in float32. */
+static void widen_row(const sl_matrix *w, uint32_t r, float *row)
+{
+    enum { STEP = 1024 };
+    uint8_t blocks[STEP / 32 * 17];
+    const uint8_t *data = row_data(w, r);
+    if (!w->scales) {
+        w->type->dequantise(data, row, w->n_in);
+        return;
+    }
+    const uint8_t *scales = row_data(w->scales, r);
+    for (uint32_t i = 0; i < w->n_in; i += STEP) {
+        uint32_t n = w->n_in - i < STEP ? w->n_in - i : STEP;
+        sl_mxfp4_join(data + i / 2, scales + i / 32, blocks, n);
+        w->type->dequantise(blocks, row + i, n);
+    }
+}
+
 /* One thread's share of the rows of one product. */
 static void multiply_rows(void *arg, uint32_t i_thread, uint32_t n_thread)
 {
@@ -25,7 +43,7 @@ static void multiply_rows(void *arg, uint32_t i_thread, uint32_t n_thread)
     uint64_t from, to;
     sl_share(w->n_out, i_thread, n_thread, &from, &to);
     for (uint32_t r = (uint32_t)from; r < to; r++) {
-        w->type->dequantise(row_data(w, r), row, w->n_in);
+        widen_row(w, r, row);
         for (uint32_t t = 0; t < j->n_tok; t++)
             j->p->y[t * j->p->ld_y + r] = sl_scalar_dot(row, j->x + t * j->ld_x, w->n_in);
     }
