@@ -181,6 +181,79 @@ static void jobs_are_products(void **state)
     for (size_t i = 0; i < n_cpu; i++) check_jobs(&cpu[i], cpu[i].b, w, COUNT(types), x);
 }
 
+/* Codes and scales apart, split at other rows, every second row: the bits of the same rows as blocks. */
+static void scales_apart_change_nothing(void **state)
+{
+    enum { N_IN = 160, N_OUT = 37, N_TOK = 5 };
+    static uint8_t codes[2 * N_OUT][N_IN / 2], scales[2 * N_OUT][N_IN / 32], blocks[N_OUT][N_IN / 32 * 17];
+    static float x[N_TOK * N_IN], want[N_TOK * N_OUT], got[N_TOK * N_OUT];
+    bc_rng r = {12};
+    size_t n_cpu;
+    const bc_backend *cpu = bc_cpu(&n_cpu);
+    (void)state;
+    bc_fill(&r, x, COUNT(x));
+    for (size_t i = 0; i < sizeof codes; i++) codes[0][i] = (uint8_t)bc_random(&r);
+    for (size_t i = 0; i < sizeof scales; i++) scales[0][i] = (uint8_t)(120 + bc_random(&r) % 9);
+    /* element e of a row is the low or high nibble of byte e / 2; in a block, of byte e % 16 */
+    for (size_t i = 0; i < N_OUT; i++)
+        for (size_t e = 0; e < N_IN; e++) {
+            uint8_t *b = &blocks[i][e / 32 * 17], code = codes[2 * i + 1][e / 2] >> e % 2 * 4 & 15;
+            b[0] = scales[2 * i + 1][e / 32];
+            b[1 + e % 16] |= (uint8_t)(code << e % 32 / 16 * 4);
+        }
+    sl_matrix all = {.type = sl_type_find(1001), .n_in = N_IN / 2, .n_out = 2 * N_OUT, .row_bytes = N_IN / 2, .n_part = 2};
+    all.part[0].data = codes[0], all.part[0].n_row = 21;
+    all.part[1].data = codes[21], all.part[1].first_row = 21, all.part[1].n_row = 2 * N_OUT - 21;
+    sl_matrix all_scales = {.type = all.type, .n_in = N_IN / 32, .n_out = 2 * N_OUT, .row_bytes = N_IN / 32, .n_part = 1};
+    all_scales.part[0].data = scales[0], all_scales.part[0].n_row = 2 * N_OUT;
+    sl_matrix w = sl_matrix_rows(&all, 1, N_OUT, 2), s = sl_matrix_rows(&all_scales, 1, N_OUT, 2);
+    w.type = sl_type_find(SL_MXFP4);
+    w.n_in = N_IN;
+    w.scales = &s;
+    sl_matrix joined = {.type = w.type, .n_in = N_IN, .n_out = N_OUT, .row_bytes = sizeof blocks[0], .n_part = 1};
+    joined.part[0].data = blocks[0], joined.part[0].n_row = N_OUT;
+    for (size_t i = 0; i <= n_cpu; i++)
+        for (uint32_t n_tok = 1; n_tok <= N_TOK; n_tok += N_TOK - 1) {
+            sl_backend *b = i < n_cpu ? cpu[i].b : bc_scalar();
+            sl_product p = {&joined, want, N_OUT}, q = {&w, got, N_OUT};
+            sl_matmul(b, &p, 1, x, N_IN, n_tok);
+            sl_matmul(b, &q, 1, x, N_IN, n_tok);
+            assert_memory_equal(want, got, n_tok * N_OUT * sizeof *got);
+        }
+}
+
+/* Transposed products: against the law, and the same bits from every backend. */
+static void transposed_products_follow_the_law(void **state)
+{
+    enum { N_IN = 72, N_OUT = 19, N_TOK = 4, N = 5 };
+    static float w[N][N_OUT * N_IN], x[N_TOK][N * N_OUT], want[N_TOK][N * N_IN], got[N_TOK][N * N_IN];
+    sl_matrix m[N];
+    sl_matmul_job jobs[N];
+    bc_rng r = {13};
+    size_t n_cpu;
+    const bc_backend *cpu = bc_cpu(&n_cpu);
+    (void)state;
+    bc_fill(&r, w[0], N * N_OUT * N_IN);
+    bc_fill(&r, x[0], N_TOK * N * N_OUT);
+    for (uint32_t i = 0; i < N; i++) {
+        m[i] = (sl_matrix){.type = sl_type_find(SL_F32), .n_in = N_IN, .n_out = N_OUT, .row_bytes = N_IN * 4, .n_part = 1};
+        m[i].part[0].data = (const uint8_t *)w[i];
+        m[i].part[0].n_row = N_OUT;
+        jobs[i] = (sl_matmul_job){&m[i], x[0] + i * N_OUT, got[0] + i * N_IN, N * N_OUT, N * N_IN, N_TOK};
+        for (uint32_t t = 0; t < N_TOK; t++)
+            for (uint32_t c = 0; c < N_IN; c++) {
+                float sum = 0;
+                for (uint32_t k = 0; k < N_OUT; k++) sum = fmaf(x[t][i * N_OUT + k], w[i][k * N_IN + c], sum);
+                want[t][i * N_IN + c] = sum;
+            }
+    }
+    for (size_t i = 0; i <= n_cpu; i++) {
+        memset(got, 0xff, sizeof got);
+        sl_matmul_transposed(i < n_cpu ? cpu[i].b : bc_scalar(), jobs, N);
+        assert_memory_equal(want, got, sizeof got);
+    }
+}
+
 /* ---- the weighted sum, and the clamped gate ---- */
 
 typedef struct {
@@ -330,6 +403,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rule_agrees_with_the_oracle), cmocka_unit_test(routing_has_one_value),
         cmocka_unit_test(nan_logits_still_choose_experts),   cmocka_unit_test(jobs_are_products),
+        cmocka_unit_test(scales_apart_change_nothing),       cmocka_unit_test(transposed_products_follow_the_law),
         cmocka_unit_test(sums_and_gates_agree),              cmocka_unit_test(views_find_their_rows),
     };
     return cmocka_run_group_tests(tests, bc_open, bc_close);
