@@ -8,7 +8,8 @@
 #define CPU_QUANT_BOUND    1e-1 /* activations in 8 bits too, over only 64 dimensions; llama.cpp lies 1 to 11 % off */
 
 static const char *const families[] = {"llama", "llama3-rope", "llama-untied", "smollm2", "qwen2", "qwen3", "gemma3",
-                                       "qwen3moe", "qwen2moe", "olmoe", "mixtral", "granitemoe", "granitemoeshared", "deepseek2", "deepseek2-lite", "deepseek3"};
+                                       "qwen3moe", "qwen2moe", "olmoe", "mixtral", "granitemoe", "granitemoeshared",
+                                       "deepseek2", "deepseek2-lite", "deepseek3"};
 
 typedef struct {
     int32_t *ids;

@@ -90,7 +90,10 @@ void sl_route_row(const sl_routing *r, const float *logits, const float *bias, u
     }
     float sum = 0;
     for (uint32_t s = 0; s < r->n_used; s++) sum += weights[s];
-    for (uint32_t s = 0; s < r->n_used; s++) weights[s] = (r->normalise ? weights[s] / (sum + NORM_GUARD) : weights[s]) * r->scale;
+    for (uint32_t s = 0; s < r->n_used; s++) {
+        float w = r->normalise ? weights[s] / (sum + NORM_GUARD) : weights[s];
+        weights[s] = w * r->scale;
+    }
 }
 
 void sl_limit_row(float *gate, float *up, uint32_t n, float alpha, float limit)

@@ -5,7 +5,8 @@
  * multiply by a factor at last.  A GGUF file does not say how groups are scored: by the rule of the model whose score function
  * it names.  (llama.cpp sums two for both.)
  *
- * YaRN: cos and sin are scaled by ms(mscale) / ms(mscale_all_dim), scores by ms(mscale_all_dim)^2, ms(x) = 0.1 x ln(factor) + 1. */
+ * YaRN: with ms(x) = 0.1 x ln(factor) + 1, cos and sin are scaled by ms(mscale) / ms(mscale_all_dim), and scores by
+ * ms(mscale_all_dim)^2. */
 #include "model/layers.h"
 #include "model/moe.h"
 

@@ -22,6 +22,7 @@ const sl_family sl_family_qwen2moe = {
     .gguf_vector = sl_gguf_vector_names,
     .hf_vector = sl_hf_vector_names,
     .configure = configure,
-    .required = 1u << SL_V_ATTN_NORM | 1u << SL_V_FFN_NORM | 1u << SL_V_Q_BIAS | 1u << SL_V_K_BIAS | 1u << SL_V_V_BIAS | 1u << SL_V_SHARED_SCALE,
+    .required = 1u << SL_V_ATTN_NORM | 1u << SL_V_FFN_NORM | 1u << SL_V_Q_BIAS | 1u << SL_V_K_BIAS | 1u << SL_V_V_BIAS |
+                1u << SL_V_SHARED_SCALE,
     .layer = sl_layer_pre_norm,
 };
