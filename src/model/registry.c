@@ -2,13 +2,14 @@
 #include "model/family.h"
 
 extern const sl_family sl_family_llama, sl_family_qwen2, sl_family_qwen3, sl_family_gemma3;
-extern const sl_family sl_family_qwen3moe, sl_family_qwen2moe, sl_family_olmoe, sl_family_mixtral, sl_family_granitemoe, sl_family_gpt_oss,
-    sl_family_deepseek2;
+extern const sl_family sl_family_qwen3moe, sl_family_qwen2moe, sl_family_olmoe, sl_family_mixtral, sl_family_granitemoe;
+extern const sl_family sl_family_gpt_oss, sl_family_deepseek2;
 
-static const sl_family *const families[] = {&sl_family_llama, &sl_family_qwen2, &sl_family_qwen3, &sl_family_gemma3,
-                                          &sl_family_qwen3moe, &sl_family_qwen2moe, &sl_family_olmoe, &sl_family_mixtral,
-                                          &sl_family_granitemoe, &sl_family_gpt_oss,
-                                          &sl_family_deepseek2};
+static const sl_family *const families[] = {
+    &sl_family_llama,    &sl_family_qwen2, &sl_family_qwen3,   &sl_family_gemma3,     &sl_family_qwen3moe,
+    &sl_family_qwen2moe, &sl_family_olmoe, &sl_family_mixtral, &sl_family_granitemoe, &sl_family_gpt_oss,
+    &sl_family_deepseek2,
+};
 
 const sl_family *sl_family_at(size_t i)
 {
