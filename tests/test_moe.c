@@ -192,8 +192,10 @@ static void scales_apart_change_nothing(void **state)
     const bc_backend *cpu = bc_cpu(&n_cpu);
     (void)state;
     bc_fill(&r, x, COUNT(x));
-    for (size_t i = 0; i < sizeof codes; i++) codes[0][i] = (uint8_t)bc_random(&r);
-    for (size_t i = 0; i < sizeof scales; i++) scales[0][i] = (uint8_t)(120 + bc_random(&r) % 9);
+    for (size_t i = 0; i < 2 * N_OUT; i++) {
+        for (size_t k = 0; k < sizeof codes[0]; k++) codes[i][k] = (uint8_t)bc_random(&r);
+        for (size_t k = 0; k < sizeof scales[0]; k++) scales[i][k] = (uint8_t)(120 + bc_random(&r) % 9);
+    }
     /* element e of a row is the low or high nibble of byte e / 2; in a block, of byte e % 16 */
     for (size_t i = 0; i < N_OUT; i++)
         for (size_t e = 0; e < N_IN; e++) {
