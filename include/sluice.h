@@ -130,7 +130,7 @@ SL_API void sl_detok_close(sl_detok *d);
 /* ---- chat templates ------------------------------------------------------------------------------ */
 
 /* The templates by which a model's conversations become prompts, compiled.  Rendering never changes it: threads may
- * share one. */
+ * share one.  Takes some hundred KB that no engine's budget knows of unless it is opened before the engine. */
 typedef struct sl_chat sl_chat;
 typedef struct sl_chat_prompt sl_chat_prompt;
 

@@ -257,6 +257,42 @@ def cases():
         yield f"{cname} / no tokens", {"messages": messages, "add_generation_prompt": True}
 
 
+# ---- turns that are continued: the rule of transformers' apply_chat_template, by its description ----
+
+MARK = "CONTINUE_FINAL_MESSAGE_TAG "
+
+
+def prefills():
+    for text in ("It is", "It is 4. \n\n", " x", "<think>\nhm"):
+        yield f"prefill {text!r}", [user("Hi"), assistant(text)]
+        yield f"prefill after turns {text!r}", [user("Hi"), assistant("Yo"), user("So?"), assistant(text)]
+
+
+def prefilled(source, messages):
+    """What a prompt that ends inside the last message is; None when the template does not show that message."""
+    last = {**messages[-1], "content": messages[-1]["content"] + MARK}
+    kind, text = reference(source, {"messages": messages[:-1] + [last], "tools": None, "documents": None,
+                                    "add_generation_prompt": False, **TOKENS})
+    at = text.rfind(MARK.strip())
+    if kind != "ok" or at < 0:
+        return None
+    return text[:at] if text[at:at + len(MARK)] == MARK else text[:at].rstrip()
+
+
+def check_prefills(engine, handle, source):
+    """The number of prompts compared, and those that differ."""
+    bad, n = [], 0
+    for label, messages in prefills():
+        want = prefilled(source, messages)
+        if want is None:
+            continue
+        got = engine.render(handle, {"messages": messages, "continue_final_message": True, **TOKENS}, as_is=False)
+        n += 1
+        if got != ("ok", want):
+            bad.append((label, want, got))
+    return n, bad
+
+
 # ---- comparing ----
 
 def templates(paths):
@@ -310,14 +346,19 @@ def main():
             n_bad += 1
             if n_bad <= 3 or args.v:
                 show(label, want, got)
+        n_prefill, bad_prefills = check_prefills(engine, handle, source)
+        for label, want, got in bad_prefills[:3]:
+            show(label, ("ok", want), got)
+        n_bad += len(bad_prefills)
+        total["prefill"] += n_prefill
         engine.lib.sl_chat_close(handle)
         total.update(count)
         print(f"{name}: {len(matrix)} conversations ({count['ok']} rendered, {count['raised']} raised, {count['error']} "
               f"failed in both), {n_bad} differ")
         if n_bad:
             differing.append(name)
-    print(f"{sum(total.values())} comparisons ({total['ok']} texts, {total['raised']} raised messages, {total['error']} "
-          f"other errors, of which {messages_differ} are worded otherwise); templates that differ: {differing or 'none'}")
+    print(f"{sum(total.values())} comparisons ({total['ok']} texts, {total['prefill']} continued turns, {total['raised']} raised "
+          f"messages, {total['error']} other errors, of which {messages_differ} are worded otherwise); templates that differ: {differing or 'none'}")
     return 1 if differing else 0
 
 

@@ -147,8 +147,9 @@ sl_status sl_chat_open_text(sl_chat **out, const char *name, const char *text, s
 
 /* ---- choosing ---- */
 
-/* Has the request a list of tools with something in it?  Read by events: a request may be long. */
-static bool has_tools(const char *json, size_t n)
+/* Has the request a list of tools with something in it?  Read by events: a request may be long.  What is wrong with it
+ * the rendering says. */
+static sl_status has_tools(const char *json, size_t n, bool *out, sl_err *err)
 {
     sl_json_reader r;
     bool found = false;
@@ -165,8 +166,10 @@ static bool has_tools(const char *json, size_t n)
             found = e != SL_JSON_ARRAY_END && e != SL_JSON_ERROR;
             break;
         }
+    bool failed = r.str.failed;
     sl_json_reader_free(&r);
-    return found;
+    *out = found;
+    return failed ? sl_fail(err, SL_ERR_NOMEM, "no memory to read the request") : SL_OK;
 }
 
 static const sl_chat_one *choose(const sl_chat *c, bool with_tools)
@@ -197,10 +200,13 @@ sl_status sl_chat_render(sl_chat_prompt **out, const sl_chat *c, const char *jso
     sl_chat_options_init(&defaults);
     if (!opt) opt = &defaults;
     sl_chat_job job = {.chat = c, .json = json, .n_bytes = n_bytes, .as_is = opt->as_is};
-    job.one = choose(c, has_tools(json, n_bytes));
+    bool with_tools;
+    sl_status rc = has_tools(json, n_bytes, &with_tools, err);
+    if (rc != SL_OK) return rc;
+    job.one = choose(c, with_tools);
     sl_chat_prompt *p = sl_calloc(1, sizeof *p);
     if (!p) return sl_fail(err, SL_ERR_NOMEM, "%s: no memory for a prompt", c->model);
-    sl_status rc = sl_chat_run(&job, opt->now_s ? opt->now_s : (int64_t)time(NULL), &p->out, err);
+    rc = sl_chat_run(&job, opt->now_s ? opt->now_s : (int64_t)time(NULL), &p->out, err);
     if (rc != SL_OK)
         sl_free(p);
     else
@@ -237,11 +243,13 @@ sl_status sl_chat_prompt_tokenize(const sl_chat_prompt *p, const sl_tokenizer *t
                                   sl_err *err)
 {
     size_t n_before = t->n_before;
+    int32_t first; /* says whether BOS is there, even for a caller who only counts */
+    if (!cap) ids = &first;
     sl_err why = {0};
     sl_status rc = sl_tokenizer_encode(t, p->out.text, p->out.n_bytes, SL_ENCODE_SPECIAL, p->out.plain, p->out.n_plain, ids,
-                                       cap, n_ids, &why);
+                                       cap ? cap : 1, n_ids, &why);
     if (rc != SL_OK && (rc != SL_ERR_LIMIT || *n_ids <= cap)) return sl_fail(err, rc, "%s", why.msg);
-    if (n_before && cap && *n_ids && ids[0] == t->before[n_before - 1]) n_before = 0;
+    if (n_before && *n_ids && ids[0] == t->before[n_before - 1]) n_before = 0;
     size_t n = *n_ids;
     *n_ids = n + n_before;
     if (*n_ids > cap)

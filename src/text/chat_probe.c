@@ -84,7 +84,7 @@ sl_status sl_chat_probe(const sl_chat *c, sl_chat_one *one, sl_err *err)
                                  "{\"role\": \"system\", \"content\": [{\"type\": \"text\", \"text\": \"" NEEDLE
                                  "\"}]}, {\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"u\"}]}",
                                  "null");
-    h->takes_tools = sl_tpl_mentions(one->tpl, "tools");
+    h->takes_tools = sl_tpl_mentions(one->tpl, "tools") || strcmp(one->name, "tool_use") == 0;
     probe_calls(&p);
     return p.no_memory ? sl_fail(err, SL_ERR_NOMEM, "%s: no memory to look at the chat template", c->model) : SL_OK;
 }

@@ -73,7 +73,7 @@ static const special *find(uint32_t cp)
     return lo < sizeof specials / sizeof *specials && specials[lo].cp == cp ? &specials[lo] : NULL;
 }
 
-bool sl_tpl_is_cased(uint32_t cp)
+static bool is_cased(uint32_t cp)
 {
     utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
     return c == UTF8PROC_CATEGORY_LU || c == UTF8PROC_CATEGORY_LL || c == UTF8PROC_CATEGORY_LT;
@@ -97,12 +97,12 @@ static bool is_final(const sl_tpl_str *s, size_t i, size_t end)
     bool before = false;
     while (i > 0 && (len = sl_char_before(s->p, i, &cp))) {
         i -= len;
-        before = sl_tpl_is_cased(cp);
+        before = is_cased(cp);
         if (before || !(cp == '\'' || cp == '.' || utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_MN)) break;
     }
     if (!before) return false;
     for (; end < s->n && (len = sl_utf8_decode(s->p + end, s->n - end, &cp)); end += len) {
-        if (sl_tpl_is_cased(cp)) return false;
+        if (is_cased(cp)) return false;
         if (!(cp == '\'' || cp == '.' || utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_MN)) break;
     }
     return true;
@@ -165,7 +165,7 @@ const sl_tpl_str *sl_tpl_str_case(sl_tpl_run *r, const sl_tpl_str *s, sl_tpl_cas
             put_lower(&m, cp, i, i + len);
         else
             put(&m, cp);
-        in_word = sl_tpl_is_cased(cp);
+        in_word = is_cased(cp);
     }
     return sl_tpl_str_mark_safe(r, sl_tpl_text_str(r, &m.out), s->safe);
 }

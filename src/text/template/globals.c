@@ -1,4 +1,4 @@
-/* The functions that every template has: range, dict, namespace, cycler, joiner, raise_exception, strftime_now. */
+/* The functions that every template has: range, dict, namespace, joiner, raise_exception, strftime_now. */
 #include "text/template/template_int.h"
 
 #include <stdio.h>

@@ -67,24 +67,18 @@ static int32_t parameter(namer *x, sl_tpl_scope *s, const sl_tpl_str *name)
     sl_tpl_var *v = var_in(x, s, name);
     if (!v) v = define(x, s, name, SL_TPL_BY_PARAM);
     v->begin = SL_TPL_BY_PARAM;
-    v->stored = true;
     return (int32_t)(v - s->vars);
 }
 
 /* in_branch: inside an if, so that the name may stay unset. */
 static void store(namer *x, sl_tpl_scope *s, const sl_tpl_str *name, bool in_branch)
 {
-    sl_tpl_var *v = var_in(x, s, name);
-    uint32_t hops, slot;
-    if (!v) {
-        bool outer = s->parent && find(x, s->parent, name, &hops, &slot);
-        v = define(x, s, name, outer ? SL_TPL_BY_OUTER : in_branch ? SL_TPL_BY_LOOKUP : SL_TPL_BY_NOTHING);
-        if (outer) {
-            v->hops = hops;
-            v->slot = slot;
-        }
-    }
-    v->stored = true;
+    uint32_t hops = 0, slot = 0;
+    if (var_in(x, s, name)) return;
+    bool outer = s->parent && find(x, s->parent, name, &hops, &slot);
+    sl_tpl_var *v = define(x, s, name, outer ? SL_TPL_BY_OUTER : in_branch ? SL_TPL_BY_LOOKUP : SL_TPL_BY_NOTHING);
+    v->hops = hops;
+    v->slot = slot;
 }
 
 /* ---- what a scope reads and sets ---- */

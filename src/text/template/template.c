@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-enum { MAX_TEMPLATE_MEMORY = 256 << 20, MIN_RUN_MEMORY = 64 << 20 };
+enum { MAX_TEMPLATE_MEMORY = 64 << 20, MIN_RUN_MEMORY = 64 << 20 };
 
 /* ---- compiling ---- */
 
@@ -60,11 +60,6 @@ void sl_tpl_close(sl_tpl *t)
     sl_tpl_heap_free(&t->heap);
     sl_free(t->name);
     sl_free(t);
-}
-
-uint64_t sl_tpl_bytes(const sl_tpl *t)
-{
-    return sizeof *t + t->heap.used;
 }
 
 /* ---- what a template reads ---- */

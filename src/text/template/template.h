@@ -12,11 +12,11 @@
 #include "text/text.h"
 
 enum {
-    SL_TPL_MAX_BYTES = 1 << 20,        /* of a template; the largest known has 17 KB */
+    SL_TPL_MAX_BYTES = 1 << 18,        /* of a template; the largest known has 17 KB */
     SL_TPL_MAX_OUTPUT = 64 << 20,      /* bytes */
     SL_TPL_MAX_STEPS = 20000000,       /* evaluated nodes and the like */
     SL_TPL_MAX_DEPTH = 1500,           /* nested evaluations, macro calls, values in values */
-    SL_TPL_MAX_MS = 1500,              /* of one rendering */
+    SL_TPL_MAX_MS = 1000,              /* of one rendering, in processor time */
 };
 
 typedef struct sl_tpl sl_tpl;
@@ -27,7 +27,6 @@ typedef struct sl_tpl_dict sl_tpl_dict;
  * errors  FORMAT (syntax) and UNSUPPORTED (a tag, filter or test that this engine lacks), both with the line; LIMIT */
 sl_status sl_tpl_compile(sl_tpl **out, const char *name, const char *text, size_t n_bytes, sl_err *err);
 void sl_tpl_close(sl_tpl *t);
-uint64_t sl_tpl_bytes(const sl_tpl *t);
 /* Does the template read this variable anywhere?  Or write this attribute or key in a literal way (x.key, x['key'])? */
 bool sl_tpl_mentions(const sl_tpl *t, const char *word);
 

@@ -57,7 +57,6 @@ typedef enum {
     SL_TPL_LOOP,
     SL_TPL_MACRO,
     SL_TPL_FUNCTION, /* a global function, or a method with its object */
-    SL_TPL_CYCLER,
     SL_TPL_JOINER,
 } sl_tpl_kind;
 
@@ -218,8 +217,7 @@ typedef enum { SL_TPL_BY_PARAM, SL_TPL_BY_LOOKUP, SL_TPL_BY_OUTER, SL_TPL_BY_NOT
 typedef struct {
     const sl_tpl_str *name;
     sl_tpl_begin begin;
-    uint32_t hops, slot; /* BY_OUTER: where */
-    bool stored;
+    uint32_t hops, slot; /* BY_OUTER: where, counted from the parent */
 } sl_tpl_var;
 typedef struct sl_tpl_scope {
     struct sl_tpl_scope *parent;
@@ -482,7 +480,6 @@ const sl_tpl_str *sl_tpl_str_mark_safe(sl_tpl_run *r, const sl_tpl_str *s, bool 
 
 typedef enum { SL_TPL_UPPER, SL_TPL_LOWER, SL_TPL_TITLE, SL_TPL_CAPITAL, SL_TPL_SWAP } sl_tpl_case;
 const sl_tpl_str *sl_tpl_str_case(sl_tpl_run *r, const sl_tpl_str *s, sl_tpl_case how);
-bool sl_tpl_is_cased(uint32_t cp);
 
 /* ---- show.c, json.c ---- */
 

@@ -136,7 +136,7 @@ const char *sl_tpl_type_name(sl_tpl_value v)
         [SL_TPL_DICT] = "dict",         [SL_TPL_KEYS] = "dict_keys",      [SL_TPL_VALUES] = "dict_values",
         [SL_TPL_ITEMS] = "dict_items",  [SL_TPL_RANGE] = "range",         [SL_TPL_ITER] = "generator",
         [SL_TPL_NAMESPACE] = "TemplateNamespace", [SL_TPL_LOOP] = "LoopContext", [SL_TPL_MACRO] = "Macro",
-        [SL_TPL_FUNCTION] = "builtin_function_or_method", [SL_TPL_CYCLER] = "Cycler", [SL_TPL_JOINER] = "Joiner",
+        [SL_TPL_FUNCTION] = "builtin_function_or_method", [SL_TPL_JOINER] = "Joiner",
     };
     return v.kind == SL_TPL_STR && v.s->safe ? "Markup" : names[v.kind];
 }
