@@ -65,10 +65,12 @@ class Sluice:
                        str(c.limit), "--stats-json", stats.name, *self.threads]
             r = check(machine.run(command, c.limit, drop=True))
             facts = json.loads(pathlib.Path(stats.name).read_text())
-        plan = machine.run([self.command, "plan", model, "--memory", str(c.limit), "--json", *self.threads], c.limit)
-        rates = json.loads(plan["stdout"])
-        return {"seconds": r["wall_s"], "ttft_s": facts["ttft_s"], "prompt_tokens": facts["prompt_tokens"],
-                "bytes_read": facts["bytes_read"], "drive_bytes_s": rates["drive_bytes_s"], **cost(r)}
+        plan = machine.run([self.command, "plan", model, "--memory", str(c.limit), "--json", "-p", str(FIRST_TOK), "-n", "1",
+                            *self.threads], c.limit)
+        told = json.loads(plan["stdout"])
+        off = facts["ttft_s"] / told["first_token_s"] - 1 if told.get("first_token_s") else None
+        return {"seconds": r["wall_s"], "ttft_s": facts["ttft_s"], "prompt_tokens": facts["prompt_tokens"], "forecast_error": off,
+                "bytes_read": facts["bytes_read"], "drive_bytes_s": told["drive_bytes_s"], **cost(r)}
 
 
 class Peer:

@@ -8,6 +8,7 @@ import pathlib
 import platform
 import resource
 import subprocess
+import tempfile
 import time
 
 CGROUP = pathlib.Path("/sys/fs/cgroup")
@@ -97,8 +98,9 @@ def run(command, limit=None, drop=False, timeout=600, env=None):
         enter = (lambda: (group.dir / "cgroup.procs").write_text(str(os.getpid()))) if group else None
         start, (busy, steal), own = time.monotonic(), busy_s(), children_s()
         try:
-            done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout,
-                                  preexec_fn=enter, stdin=subprocess.DEVNULL, env={**os.environ, **(env or {})})
+            with tempfile.TemporaryDirectory() as here:  # some engines leave a log where they stand
+                done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout, cwd=here,
+                                      preexec_fn=enter, stdin=subprocess.DEVNULL, env={**os.environ, **(env or {})})
             result = {"returncode": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
         except subprocess.TimeoutExpired:
             result = {"returncode": None, "stdout": "", "stderr": f"took more than {timeout} s"}

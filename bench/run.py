@@ -98,6 +98,7 @@ def run_cell(a, model, cell, out):
 
 def run(a):
     a.threads = a.threads or len(os.sched_getaffinity(0))
+    a.model, a.sluice = [os.path.abspath(m) for m in a.model], os.path.abspath(a.sluice)
     with open(a.results, "a") as out:
         for model in a.model:
             for cell in a.cell:

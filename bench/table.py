@@ -48,7 +48,7 @@ def in_bench(key):
 
 def error_of(cell):
     key = "prefill_forecast_error" if cell == "prefill" else "forecast_error"
-    return lambda r: (r.get("bench") or {}).get(key)
+    return lambda r: (r.get("bench") or r).get(key)
 
 
 def share_of(cell, own):

@@ -82,6 +82,7 @@ static void test_reading_hides_or_bounds(void **state)
     near(p.prefill_compute_s, 0.042); /* 20 tokens through two layers, one through two blocks */
     near(p.prefill_tok_s, 20 / 0.042);
     near(p.load_s, 0.002);
+    near(p.first_token_s, 0.002 + 0.042);
 
     p.drive_bytes_s = 1e8;
     sl_forecast(&p, &c);
@@ -90,6 +91,19 @@ static void test_reading_hides_or_bounds(void **state)
     near(p.decode_wait_s, 0.036);
     assert_string_equal(p.limit, "drive");
     near(p.prefill_compute_s + p.prefill_wait_s, 0.060); /* two sweeps of two layers, and the two blocks once */
+}
+
+/* The rate that was seen beside computing counts, not the drive's alone. */
+static void test_reading_beside_computing(void **state)
+{
+    (void)state;
+    sl_costs c = two_layers_and_head();
+    sl_plan p = {.stream_bytes = 4000000, .model_bytes = 6000000, .prefill_chunk_tok = 10, .prompt_tok = 10, .predict_tok = 8,
+                 .ctx_tok = 100, .drive_bytes_s = 1e8};
+    c.stream_rate_s = 0.8e8;
+    sl_forecast(&p, &c);
+    near(p.decode_tok_s, 1 / 0.050);
+    near(p.prefill_compute_s + p.prefill_wait_s, 0.050);
 }
 
 static void test_nothing_is_made_up(void **state)
@@ -222,6 +236,7 @@ int main(void)
         cmocka_unit_test(test_costs_between_and_beyond_what_was_timed),
         cmocka_unit_test(test_costs_of_a_head_and_of_noise),
         cmocka_unit_test(test_reading_hides_or_bounds),
+        cmocka_unit_test(test_reading_beside_computing),
         cmocka_unit_test(test_nothing_is_made_up),
         cmocka_unit_test(test_every_family_is_forecast),
         cmocka_unit_test(test_what_is_asked_for_is_forecast),

@@ -99,6 +99,7 @@ static void print_forecast(const sl_plan *p)
     if (p->drive_bytes_s > 0) printf("  drive                %s/s\n", cli_size_text((uint64_t)p->drive_bytes_s, a));
     if (p->memory_bytes_s > 0) printf("  memory               %s/s\n", cli_size_text((uint64_t)p->memory_bytes_s, a));
     if (p->load_s > 0) printf("  loading              %.2f s\n", p->load_s);
+    if (p->first_token_s > 0) printf("  first token          after %.2f s\n", p->first_token_s);
     if (p->decode_tok_s <= 0) return;
     if (p->prefill_tok_s > 0) {
         printf("  reading a prompt     %.1f tok/s (%u tokens)\n", p->prefill_tok_s, p->prompt_tok);
@@ -134,6 +135,7 @@ static void put_forecast(cli_json *j, const sl_plan *p)
     cli_json_u64(j, "prompt_tokens", p->prompt_tok);
     cli_json_u64(j, "predict_tokens", p->predict_tok);
     put_known(j, "load_s", p->load_s);
+    put_known(j, "first_token_s", p->first_token_s);
     put_known(j, "prefill_tok_s", p->prefill_tok_s);
     put_known(j, "prefill_compute_s", p->prefill_compute_s);
     put_known(j, "decode_tok_s", p->decode_tok_s);

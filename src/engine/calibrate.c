@@ -1,8 +1,8 @@
 /* What does a step cost here?  Times the model's own layers by the engine's own sweep, in a small engine that holds a sample
- * of the units: one layer of each kind, a few more so that no cache holds them all, a block of the head.  The weights are a
+ * of the units: one layer of each kind, a block of the head, more of both so that no cache holds them all.  The weights are a
  * pattern, so that nothing is read from the drive; the split between what stays and what passes through windows is that of the
- * plan, but windows are never waited for.  What is left out on purpose: reading (forecast.c sets it against this) and rows
- * of the embedding table. */
+ * plan, but windows are never waited for.  Where the plan streams, the same sample runs once more with the real reads: how well
+ * they go together with computing can't be told from either alone.  Left out: rows of the embedding table. */
 #include "engine/forecast.h"
 
 #include "os/os.h"
@@ -15,8 +15,11 @@
 #define KV_BYTES     ((uint64_t)64 << 20)  /* of one layer of the sample */
 #define ONE_S        0.15                  /* for one-token sweeps at one position */
 #define MANY_S       0.25                  /* for a chunk */
+#define STREAM_S     0.4                   /* for sweeps with reads */
+#define STREAM_MAX_S 1.0                   /* what loading the sample and two such sweeps may take */
+#define DRIVE_BOUND  1.15                  /* such a sweep takes so much longer than computing alone */
 
-enum { MAX_SAMPLE = 48, MAX_SWEEP = 32, LEAST_SWEEP = 3, FEW_TOK = 16 };
+enum { MAX_SAMPLE = 56, MAX_HEAD = 24, MAX_SWEEP = 32, LEAST_SWEEP = 3, FEW_TOK = 16 };
 
 /* ---- a reader that reads nothing ---- */
 
@@ -83,13 +86,15 @@ typedef struct {
     pattern_io *weights;
     sl_costs *costs;
     sl_unit units[MAX_SAMPLE];
-    uint32_t exec[MAX_SAMPLE], kind[MAX_SAMPLE], n_exec;
-    uint64_t bytes; /* of the units, each counted once */
+    uint32_t exec[MAX_SAMPLE], kind[MAX_SAMPLE], n_exec, n_head;
+    uint64_t bytes; /* of the units, the spare one left out */
     int32_t *tokens;
     sl_tensor table; /* the first rows of the embedding, so many as the sample's head has */
 
     double at[MAX_SAMPLE];                   /* when each layer of the sweep under way was done */
     double times[MAX_SAMPLE + 1][MAX_SWEEP]; /* per position, the head last */
+    double sweeps[MAX_SWEEP];                /* whole */
+    uint32_t n_sweep;
 } sample;
 
 static uint64_t unit_bytes(const sl_unit *u)
@@ -170,53 +175,62 @@ static bool chosen(const sample *s, uint32_t layer)
 /* More of them, until no cache holds the sample. */
 static void choose_more(sample *s, const sl_parts *p)
 {
-    for (uint32_t i = 0; i < p->n_exec && s->n_exec + 2 < MAX_SAMPLE && s->bytes < SAMPLE_BYTES; i++) {
+    for (uint32_t i = 0; i < p->n_exec && s->n_exec + 1 + MAX_HEAD < MAX_SAMPLE && s->bytes < SAMPLE_BYTES; i++) {
         bool same;
         uint32_t k = kind_of(s, p->model, p->exec[i], &same);
         if (same && !chosen(s, p->exec[i])) add_layer(s, p->model, p->exec[i], k);
     }
 }
 
+/* The first blocks of the head, the others of which are as large, and as many rows of the table. */
 static void choose_head(sample *s, const sl_parts *p)
 {
     const sl_model *m = p->model;
     const sl_unit *block = &m->units[m->c.n_layer];
     uint64_t bytes = unit_bytes(block), all = 0;
+    uint32_t n_row = 0;
     for (uint32_t b = 0; b < m->n_head_block; b++) all += unit_bytes(&block[b]);
     sl_kind_cost *k = &s->costs->kind[s->costs->n_kind++];
     *k = (sl_kind_cost){.n = (double)all / (double)bytes, .bytes = bytes, .head = true};
-    s->units[s->n_exec] = *block;
-    s->bytes += bytes;
+    while (s->n_head == 0 || (s->n_head < m->n_head_block && s->n_head < MAX_HEAD && s->bytes < SAMPLE_BYTES)) {
+        const sl_unit *u = &block[s->n_head];
+        if (s->n_head && unit_bytes(u) != bytes) break;
+        s->units[s->n_exec + s->n_head++] = *u;
+        s->bytes += bytes;
+        n_row += u->rows[0].n_row;
+    }
     s->table = *m->embd;
-    s->table.size_bytes = s->table.size_bytes / s->table.dims[0] * block->rows[0].n_row;
-    s->table.dims[0] = block->rows[0].n_row;
+    s->table.size_bytes = s->table.size_bytes / s->table.dims[0] * n_row;
+    s->table.dims[0] = n_row;
 }
 
 /* ---- opening it ---- */
 
 /* Far enough to tell what attention costs, not so far that the sample's cache outgrows its use. */
-static uint32_t far_position(const sl_plan *plan, uint32_t chunk)
+static uint32_t far_position(const sl_plan *plan, uint32_t chunk, uint32_t n_exec, uint32_t n_sample)
 {
     uint64_t want = sl_max_u64(1024, plan->prompt_tok + plan->predict_tok / 2);
-    uint64_t most = sl_min_u64(KV_BYTES / plan->kv_bytes_per_tok, plan->ctx_tok);
+    uint64_t most = KV_BYTES / sl_max_u64(plan->kv_bytes_per_tok / n_exec, 1); /* all layers' cache is what the plan has */
+    most = sl_min_u64(most, (uint64_t)plan->ctx_tok * n_exec / sl_max_u64(n_exec, n_sample + 1));
     uint64_t room = most > chunk ? most - chunk : 0;
     return (uint32_t)sl_min_u64(want, room);
 }
 
 /* The plan of the whole model cut down to the sample: the same bytes of each unit stay. */
-static void cut_plan(sample *s, const sl_plan *plan, uint32_t n_unit)
+static void cut_plan(sample *s, const sl_plan *plan, uint32_t n_exec)
 {
     sl_plan *p = &s->e.plan;
     *p = *plan;
     double part = (double)s->bytes / (double)(plan->model_bytes - plan->expert_token_bytes);
-    uint64_t share = (uint64_t)(part * (double)plan->resident_bytes) + n_unit * (uint64_t)65536; /* ends of ranges */
+    uint64_t share = (uint64_t)(part * (double)plan->resident_bytes);
+    if (!plan->stream_bytes || plan->expert_count) share += (uint64_t)MAX_SAMPLE * 65536; /* ends of ranges */
     p->resident_bytes = sl_min_u64(sl_round_up(share, 4096), plan->resident_bytes);
     /* enough experts that no cache holds them; missing ones cost nothing here, the reader fills no slot */
     p->expert_bytes = sl_min_u64(plan->expert_bytes, SAMPLE_BYTES + 4 * plan->expert_slot_bytes);
     s->e.opt.experts = (sl_expert_options){.path = SL_EXPERTS_EXACT, .predict = SL_PREDICT_OFF};
     s->e.opt.predict = SL_PREDICT_OFF;
     p->prefill_chunk_tok = (uint32_t)sl_min_u64(plan->prefill_chunk_tok, plan->prompt_tok);
-    s->costs->far_tok = far_position(plan, p->prefill_chunk_tok);
+    s->costs->far_tok = far_position(plan, p->prefill_chunk_tok, n_exec, s->n_exec);
     p->ctx_tok = s->costs->far_tok + p->prefill_chunk_tok;
 }
 
@@ -226,13 +240,15 @@ static sl_status set_order(sample *s, sl_err *err)
     e->parts.exec = s->exec;
     e->parts.n_exec = s->n_exec;
     e->units = s->units;
-    e->n_unit = s->n_exec + 1;
-    e->n_head = 1;
+    e->n_unit = s->n_exec + s->n_head;
+    e->n_head = s->n_head;
     e->table = &s->table;
     e->sequence = sl_calloc(e->n_unit, sizeof *e->sequence);
     s->tokens = sl_calloc(e->plan.prefill_chunk_tok, sizeof *s->tokens);
     if (!e->sequence || !s->tokens) return sl_fail(err, SL_ERR_NOMEM, "no memory for the order of a sample");
     for (uint32_t i = 0; i < e->n_unit; i++) e->sequence[i] = i;
+    for (uint32_t i = 0; i < e->plan.prefill_chunk_tok; i++) /* different ones, which a router sends different ways */
+        s->tokens[i] = (int32_t)(i * 37 % s->table.dims[0]);
     return SL_OK;
 }
 
@@ -242,7 +258,8 @@ static void on_layer(void *user, const sl_layer_event *ev)
     s->at[ev->position] = sl_now_s();
 }
 
-static sl_status open_sample(sample *s, sl_io *io, sl_err *err)
+/* blank: the matrices are a pattern; else they are read. */
+static sl_status open_sample(sample *s, sl_io *io, bool blank, sl_err *err)
 {
     sl_engine *e = &s->e;
     e->io = io;
@@ -253,8 +270,8 @@ static sl_status open_sample(sample *s, sl_io *io, sl_err *err)
     sl_status rc = set_order(s, err);
     s->weights = rc == SL_OK ? pattern_open(io) : NULL;
     if (rc == SL_OK && !s->weights) return sl_fail(err, SL_ERR_NOMEM, "no memory for a pattern of weights");
-    bool views = io->ops->view != NULL; /* mapped files are used as they are */
-    if (rc == SL_OK) rc = sl_engine_open_memory(e, views ? io : &s->weights->io, err);
+    if (io->ops->view) blank = false; /* mapped files are used as they are */
+    if (rc == SL_OK) rc = sl_engine_open_memory(e, blank ? &s->weights->io : io, err);
     if (rc == SL_OK) rc = sl_session_open(&s->session, e, err);
     if (rc == SL_OK) rc = sl_block_commit(&s->session->kv, 0, s->session->kv.bytes, err);
     if (rc == SL_OK) rc = sl_block_commit(&e->scratch, 0, e->scratch.bytes, err);
@@ -266,11 +283,16 @@ static sl_status open_sample(sample *s, sl_io *io, sl_err *err)
 
 static void close_sample(sample *s)
 {
+    sl_engine *e = &s->e;
     sl_session_close(s->session);
-    sl_engine_close_memory(&s->e);
-    sl_block_close(&s->e.parts.model->always); /* it is in the sample's ledger; an engine reads it anew */
+    sl_engine_close_memory(e);
+    sl_block_close(&e->parts.model->always); /* it is in the sample's ledger; an engine reads it anew */
     if (s->weights) pattern_close(&s->weights->io);
     sl_free(s->tokens);
+    *e = (sl_engine){.opt = e->opt, .parts = e->parts, .plan = e->plan};
+    s->session = NULL;
+    s->weights = NULL;
+    s->tokens = NULL;
 }
 
 /* ---- timing ---- */
@@ -290,7 +312,7 @@ static double median(double *v, uint32_t n)
 /* One sweep; the time of each position goes to column i. */
 static sl_status time_sweep(sample *s, uint32_t n_tok, uint32_t pos, bool head, uint32_t i, sl_err *err)
 {
-    double from = sl_now_s();
+    double begin = sl_now_s(), from = begin;
     sl_status rc = sl_sweep(s->session, s->tokens, n_tok, pos, head, s->session->logits, true, err);
     double end = sl_now_s();
     uint32_t n = s->e.parts.n_exec;
@@ -299,6 +321,8 @@ static sl_status time_sweep(sample *s, uint32_t n_tok, uint32_t pos, bool head, 
         from = s->at[k];
     }
     s->times[n][i] = end - from;
+    s->sweeps[i] = end - begin;
+    s->n_sweep = i + 1;
     return rc;
 }
 
@@ -318,7 +342,7 @@ static sl_status time_kinds(sample *s, uint32_t n_tok, uint32_t pos, bool head, 
     }
     for (uint32_t k = 0; k < s->costs->n_kind; k++)
         if (count[k]) by_kind[k] /= count[k];
-    if (head) by_kind[s->costs->n_kind - 1] = median(s->times[n], n_sweep);
+    if (head) by_kind[s->costs->n_kind - 1] = median(s->times[n], n_sweep) / s->n_head;
     return SL_OK;
 }
 
@@ -365,13 +389,12 @@ static void lead_in(sample *s)
 {
     memmove(s->exec + 1, s->exec, s->n_exec * sizeof *s->exec);
     memmove(s->kind + 1, s->kind, s->n_exec * sizeof *s->kind);
-    memmove(s->units + 1, s->units, (s->n_exec + 1) * sizeof *s->units);
+    memmove(s->units + 1, s->units, (s->n_exec + s->n_head) * sizeof *s->units);
     s->n_exec++;
     uint32_t spare = s->n_exec - 1; /* the last one: the longest ago when the sweep begins anew */
     s->exec[0] = s->exec[spare];
     s->kind[0] = s->kind[spare];
     s->units[0] = s->units[spare];
-    s->bytes += unit_bytes(&s->units[0]);
 }
 
 static sl_status measure(sample *s, sl_err *err)
@@ -379,6 +402,31 @@ static sl_status measure(sample *s, sl_err *err)
     sl_status rc = time_one(s, err);
     s->e.parts.n_exec = s->costs->n_kind; /* the spare one and each kind of layer once */
     if (rc == SL_OK) rc = time_many(s, err);
+    return rc;
+}
+
+/* Is the drive fast enough to try the sample's reads? */
+static bool can_stream(const sample *s, const sl_plan *plan)
+{
+    double part = (double)s->bytes / (double)plan->model_bytes;
+    double bytes = part * ((double)plan->resident_bytes + 2 * (double)plan->stream_bytes);
+    return plan->stream_bytes > 0 && !plan->expert_count && plan->drive_bytes_s > 0 && bytes / plan->drive_bytes_s < STREAM_MAX_S;
+}
+
+static sl_status measure_streaming(sample *s, sl_io *io, sl_err *err)
+{
+    sl_costs *c = s->costs;
+    sl_residency_plan r = {0};
+    double by_kind[SL_MAX_KIND + 1], compute_s = 0;
+    sl_status rc = open_sample(s, io, false, err);
+    if (rc == SL_OK) rc = time_kinds(s, 1, 0, true, STREAM_S, by_kind, err);
+    if (rc == SL_OK) sl_residency_get_plan(s->e.res, &r);
+    for (uint32_t i = 0; i < s->n_exec + s->n_head; i++)
+        compute_s += c->kind[i < s->n_exec ? s->kind[i] : c->n_kind - 1].one_s[0];
+    /* whole sweeps: a wait falls on one unit in this sweep and on another in the next */
+    double stream_s = rc == SL_OK ? median(s->sweeps, s->n_sweep) : 0;
+    if (stream_s > DRIVE_BOUND * compute_s) c->stream_rate_s = (double)r.stream_bytes / stream_s;
+    close_sample(s);
     return rc;
 }
 
@@ -395,10 +443,11 @@ sl_status sl_costs_measure(sl_costs *out, const sl_parts *p, const sl_engine_opt
     choose_more(s, p);
     choose_head(s, p);
     lead_in(s);
-    cut_plan(s, plan, s->n_exec + 1);
-    sl_status rc = open_sample(s, io, err);
+    cut_plan(s, plan, p->n_exec);
+    sl_status rc = open_sample(s, io, true, err);
     if (rc == SL_OK) rc = measure(s, err);
     close_sample(s);
+    if (rc == SL_OK && opt->drive_bytes_s <= 0 && can_stream(s, plan)) rc = measure_streaming(s, io, err);
     sl_free(s);
     return rc;
 }

@@ -1,7 +1,8 @@
 /* How fast will it be?  Arithmetic only, from what calibrate.c timed and the rates of drive and memory.
  *
- * A unit (a layer, a block of the head) computes while the next one is being read, so each takes the longer of the two.  A
- * prompt goes through in chunks, each of them one sweep.
+ * A unit (a layer, a block of the head) computes while the next one is being read, so each takes the longer of the two.  The
+ * drive's rate is the one that was seen beside computing, where that was tried.  A prompt goes through in chunks, each of them
+ * one sweep.
  *
  * Computing n tokens from position p on costs  fixed + n * each + n * visible * attention,  visible being the positions that a
  * token sees on average; the three constants follow from three timings.  One token has kernels of its own and two timings. */
@@ -70,7 +71,8 @@ static sweep_time sweep(const sl_plan *p, const sl_costs *c, uint32_t n_tok, uin
     double units = 0, layers = 0;
     for (uint32_t i = 0; i < c->n_kind; i++) units += c->kind[i].n, layers += c->kind[i].head ? 0 : c->kind[i].n;
     double stream = (double)p->stream_bytes - expert_reads(p, 1);
-    double read_s = p->drive_bytes_s > 0 && units > 0 ? not_less(stream, 0) / units / p->drive_bytes_s : 0;
+    double rate = c->stream_rate_s > 0 ? c->stream_rate_s : p->drive_bytes_s;
+    double read_s = rate > 0 && units > 0 ? not_less(stream, 0) / units / rate : 0;
     double experts_s = p->drive_bytes_s > 0 && layers > 0 ? expert_reads(p, n_tok) / layers / p->drive_bytes_s : 0;
     for (uint32_t i = 0; i < c->n_kind; i++) {
         const sl_kind_cost *k = &c->kind[i];
@@ -104,10 +106,10 @@ static const char *bound_of(const sl_plan *p, sweep_time t)
     return memory_s > t.compute_s / 2 ? "memory" : "compute";
 }
 
-static void set_load(sl_plan *p)
+static void set_load(sl_plan *p, double open_s)
 {
     uint64_t load = p->resident_bytes + (p->expert_slots == p->expert_count ? p->expert_bytes : 0);
-    if (p->drive_bytes_s > 0) p->load_s = (double)load / p->drive_bytes_s;
+    if (p->drive_bytes_s > 0) p->load_s = open_s + (double)load / p->drive_bytes_s;
 }
 
 void sl_forecast(sl_plan *p, const sl_costs *c)
@@ -122,7 +124,8 @@ void sl_forecast(sl_plan *p, const sl_costs *c)
     p->prefill_tok_s = p->prompt_tok / (first.compute_s + first.wait_s);
     p->decode_tok_s = 1 / (next.compute_s + next.wait_s);
     p->decode_full_tok_s = 1 / (full.compute_s + full.wait_s);
-    set_load(p);
+    set_load(p, c->open_s);
+    if (p->load_s > 0) p->first_token_s = p->load_s + first.compute_s + first.wait_s;
     snprintf(p->limit, sizeof p->limit, "%s", bound_of(p, next));
 }
 
@@ -136,6 +139,6 @@ void sl_forecast_mapped(sl_plan *p)
     p->decode_compute_s = t.compute_s;
     p->decode_wait_s = t.wait_s;
     p->decode_tok_s = 1 / (t.compute_s + t.wait_s);
-    set_load(p);
+    set_load(p, 0);
     snprintf(p->limit, sizeof p->limit, "%s", bound_of(p, t));
 }

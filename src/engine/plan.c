@@ -33,7 +33,7 @@ static void set_scene(const sl_engine_options *opt, sl_plan *out)
     out->predict_tok = (uint32_t)sl_min_u64(predict, out->ctx_tok - out->prompt_tok);
 }
 
-static sl_status look_and_forecast(const sl_parts *p, const sl_engine_options *opt, sl_plan *out, sl_err *err)
+static sl_status look_and_forecast(const sl_parts *p, const sl_engine_options *opt, double open_s, sl_plan *out, sl_err *err)
 {
     sl_io *io = NULL;
     sl_costs costs;
@@ -46,6 +46,7 @@ static sl_status look_and_forecast(const sl_parts *p, const sl_engine_options *o
     }
     rc = sl_parts_open_io(p, opt, &(sl_log){0}, &io, err);
     if (rc == SL_OK) rc = sl_costs_measure(&costs, p, opt, out, io, err);
+    costs.open_s = open_s;
     if (rc == SL_OK) sl_forecast(out, &costs);
     sl_io_close(io);
     return rc;
@@ -58,13 +59,15 @@ sl_status sl_engine_plan(const char *model, const sl_engine_options *opt, sl_pla
     sl_log log = {opt->log, opt->log_user};
     bool views = opt->io == SL_IO_MMAP;
     uint32_t align = opt->io == SL_IO_BUFFERED || views ? 1 : 4096;
+    double start = sl_now_s();
     sl_status rc = sl_engine_check_options(opt, err);
     if (rc == SL_OK) rc = sl_parts_open(&p, model, opt, err);
+    double open_s = sl_now_s() - start;
     if (rc == SL_OK) rc = sl_parts_check_kv(&p, opt, err);
     if (rc == SL_OK) sl_record_open(&record, &p, opt->cache_dir, &log);
     if (rc == SL_OK) rc = sl_budget_split(&p, opt, align, views, &record, out, err);
     if (rc == SL_OK && !out->fits) sl_budget_refuse(&p, out, err);
-    if (rc == SL_OK && out->fits && !opt->no_probe) rc = look_and_forecast(&p, opt, out, err);
+    if (rc == SL_OK && out->fits && !opt->no_probe) rc = look_and_forecast(&p, opt, open_s, out, err);
     sl_experts_record_close(&record);
     sl_parts_close(&p);
     return rc;

@@ -38,6 +38,11 @@ runs "plan --json" "$SLUICE" plan "$llama" --drive 500 --json
 cp "$out" "$work/plan"
 is_json "the parts add up" "$work/plan" "d['total_bytes'] == $sum and d['fits'] and d['total_bytes'] <= d['budget_bytes']"
 is_json "the given drive counts" "$work/plan" 'd["drive_bytes_s"] == 500e6'
+is_json "it forecasts" "$work/plan" 'all(d[k] > 0 for k in ("prefill_tok_s", "decode_tok_s", "decode_full_tok_s", "load_s", "first_token_s",
+    "prefill_compute_s", "decode_compute_s", "memory_bytes_s")) and d["prefill_wait_s"] == 0 and d["limit"] in ("memory", "compute")'
+runs "plan for a prompt" "$SLUICE" plan "$llama" --drive 500 --json -p 20 -n 5
+cp "$out" "$work/plan"
+is_json "the prompt counts" "$work/plan" 'd["prompt_tokens"] == 20 and d["predict_tokens"] == 5'
 run "$SLUICE" plan "$llama" --drive 500 --json --memory 1M
 cp "$out" "$work/plan"
 check "a budget that is too small exits 3" test "$status" -eq 3
