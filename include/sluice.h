@@ -213,6 +213,7 @@ typedef struct {
     sl_expert_options experts; /* of mixtures; predict overrides what experts says, unless AUTO */
     sl_predict predict;
     const char *cache_dir; /* use counts of experts are kept here from run to run; NULL: they are not */
+    uint32_t n_constrained; /* grammars in use at a time (sl_grammar_open) that memory is kept for; 0: none */
     const char *layers;   /* "0-3,7,7": run these, in this order; NULL: all */
     uint32_t max_layers;  /* run the first n; 0: all; not with layers */
     double drive_bytes_s; /* forecast with this rate; 0: probe the drive */
@@ -457,6 +458,69 @@ SL_API void sl_reply_close(sl_reply *r);
 /* Names of the dialects of this build; the first is "none". */
 SL_API size_t sl_reply_dialect_count(void);
 SL_API const char *sl_reply_dialect_name(size_t i);
+
+/* ---- constrained output ------------------------------------------------------------------------- */
+
+/* A grammar that a sampler's text must keep to: docs/constrained-output.md has the dialects, what of JSON Schema is
+ * understood, and every limit. */
+typedef enum {
+    SL_GRAMMAR_JSON,   /* any JSON object */
+    SL_GRAMMAR_SCHEMA, /* what a JSON Schema describes */
+    SL_GRAMMAR_REGEX,  /* what a regular expression matches as a whole */
+    SL_GRAMMAR_GBNF,   /* rules as llama.cpp writes them */
+} sl_grammar_kind;
+
+typedef struct {
+    size_t struct_size;
+    sl_grammar_kind kind;
+    const char *text; /* the schema, expression or rules; not for JSON */
+    size_t text_bytes;
+    const char *trigger;    /* free text up to and including this comes first ("</think>", "<tool_call>"); NULL: none */
+    bool trigger_required;  /* a text may not end before it */
+    const int32_t *control; /* control tokens that the grammar may write, as their text (at most 32) */
+    size_t n_control;
+} sl_grammar_options;
+
+/* Tool calls, each as one JSON object: BEGIN (PREFIX {"name": ..., "arguments": {...}} SUFFIX) SEPARATOR ... END.  Any text
+ * may be NULL: empty. */
+typedef struct {
+    size_t struct_size;
+    const char *tools; /* JSON, as in a request: [{"type": "function", "function": {"name", "parameters"}}, ...] */
+    size_t tools_bytes;
+    const char *choice; /* a name: this tool; NULL: any of them */
+    bool required;      /* a call must come, and nothing but calls; false: free text until BEGIN PREFIX is written */
+    bool parallel;      /* more than one call */
+    const char *begin, *prefix, *suffix, *separator, *end;
+    const char *name_key, *arguments_key; /* NULL: "name", "arguments" */
+    const char *after;      /* free text up to and including this comes before everything ("</think>") */
+    const int32_t *control; /* as above */
+    size_t n_control;
+} sl_tool_grammar_options;
+
+typedef struct sl_grammar sl_grammar;
+
+SL_API void sl_grammar_options_init(sl_grammar_options *opt);
+SL_API void sl_tool_grammar_options_init(sl_tool_grammar_options *opt);
+/* Compiles a grammar for the vocabulary of an engine.  Its memory is entered in the engine's budget, where
+ * sl_engine_options.n_constrained has kept room; texts are not kept.
+ * threads  as sl_session_open: one at a time per engine
+ * errors   FORMAT: the text is wrong, says where; UNSUPPORTED: names the keyword or construct; LIMIT: too large, too deep,
+ *          too ambiguous; BUDGET, NOMEM */
+SL_API sl_status sl_grammar_open(sl_grammar **out, sl_engine *e, const sl_grammar_options *opt, sl_err *err);
+SL_API sl_status sl_grammar_open_tools(sl_grammar **out, sl_engine *e, const sl_tool_grammar_options *opt, sl_err *err);
+/* Only compiles: what open would refuse without looking at an engine is refused. */
+SL_API sl_status sl_grammar_check(const sl_grammar_options *opt, sl_err *err);
+SL_API void sl_grammar_close(sl_grammar *g); /* after the samplers that use it */
+
+/* From here on the sampler chooses only tokens that keep to g; control tokens never, end tokens exactly where the text is
+ * complete.  The text begins with the next accepted token (tell the prompt's before).  NULL: no longer.  Again: from the
+ * beginning.  sl_sample then fails with FORMAT when no token can go on, ARG when a token was accepted that g does not
+ * allow, LIMIT when a check takes too much work. */
+SL_API sl_status sl_sampler_set_grammar(sl_sampler *sm, sl_grammar *g, sl_err *err);
+/* The text is complete, and nothing but an end token can follow: no need to sample one. */
+SL_API bool sl_sampler_is_complete(const sl_sampler *sm);
+/* Takes the grammar back by the last n accepted tokens, n <= 32; the penalties are not taken back. */
+SL_API sl_status sl_sampler_rollback_grammar(sl_sampler *sm, size_t n, sl_err *err);
 
 /* ---- machine ------------------------------------------------------------------------------------ */
 

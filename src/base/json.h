@@ -16,6 +16,7 @@ const sl_json *sl_json_get(const sl_json *object, const char *key); /* NULL: abs
 bool sl_json_is_object(const sl_json *v);
 bool sl_json_is_array(const sl_json *v);
 bool sl_json_is_string(const sl_json *v);
+bool sl_json_is_null(const sl_json *v); /* a null that stands there: absent is false */
 bool sl_json_int(const sl_json *v, int64_t *out);   /* integers written as integers only */
 bool sl_json_number(const sl_json *v, double *out); /* integers and reals */
 bool sl_json_bool(const sl_json *v, bool *out);

@@ -133,6 +133,11 @@ bool sl_json_is_string(const sl_json *v)
     return json_is_string(node(v));
 }
 
+bool sl_json_is_null(const sl_json *v)
+{
+    return json_is_null(node(v));
+}
+
 bool sl_json_int(const sl_json *v, int64_t *out)
 {
     if (!json_is_integer(node(v))) return false;

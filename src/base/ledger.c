@@ -12,6 +12,7 @@ static const char *const kind_names[SL_MEM_KINDS] = {
     [SL_MEM_EXPERTS] = "expert slots",
     [SL_MEM_KV] = "KV cache",
     [SL_MEM_SCRATCH] = "scratch",
+    [SL_MEM_GRAMMAR] = "constrained output",
 };
 
 const char *sl_mem_kind_name(sl_mem_kind kind)

@@ -14,6 +14,7 @@ typedef enum {
     SL_MEM_EXPERTS,   /* slots of routed experts */
     SL_MEM_KV,
     SL_MEM_SCRATCH,   /* activations, logits, quantised activations */
+    SL_MEM_GRAMMAR,   /* constrained output: the vocabulary as a tree, grammars, positions in them */
     SL_MEM_KINDS
 } sl_mem_kind;
 

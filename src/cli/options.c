@@ -69,6 +69,10 @@ static const flag flags[] = {
     {"--greedy", KIND_FLAG, AT(greedy), BIT(CLI_RUN), NULL, 0, 0, "always the most likely token; same as --temp 0"},
     {"--stop", KIND_TEXTS, AT(stops), BIT(CLI_RUN), "TEXT", 0, 0, "end before this text; may be given 16 times"},
     {"--ignore-eos", KIND_FLAG, AT(ignore_eos), BIT(CLI_RUN), NULL, 0, 0, "go on after an end token"},
+    {"--json", KIND_FLAG, AT(json), BIT(CLI_RUN), NULL, 0, 0, "the text is a JSON object"},
+    {"--json-schema", KIND_TEXT, AT(json_schema), BIT(CLI_RUN), "FILE|{...}", 0, 0, "the text is JSON that satisfies this schema"},
+    {"--grammar", KIND_TEXT, AT(grammar), BIT(CLI_RUN), "FILE", 0, 0, "the text keeps to these rules (GBNF)"},
+    {"--regex", KIND_TEXT, AT(regex), BIT(CLI_RUN), "TEXT", 0, 0, "the whole text matches this regular expression"},
 
     {"--tokens", KIND_TEXT, AT(tokens), BIT(CLI_LOGITS) | BIT(CLI_DETOKENIZE), "1,2,3", 0, 0, "the ids"},
     {"--out", KIND_TEXT, AT(out), BIT(CLI_LOGITS), "FILE", 0, 0, "the NPY file to write"},

@@ -42,6 +42,7 @@ typedef struct {
     uint32_t n_repeat;
     const char *vs;     /* --vs */
     bool greedy, ignore_eos;
+    const char *json_schema, *grammar, *regex; /* what the text of run must be; also json below */
     const char *stops[CLI_MAX_STOPS];
     uint32_t n_stop;
 

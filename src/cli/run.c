@@ -2,6 +2,7 @@
  * the plan come from headers alone. */
 #include "cli/commands.h"
 #include "cli/expert_trace.h"
+#include "cli/constrain.h"
 #include "cli/run_stats.h"
 #include "cli/chat_prompt.h"
 #include "cli/stop.h"
@@ -23,6 +24,8 @@ typedef struct {
     sl_sampler *sampler;
     sl_detok *detok;
     cli_stop *stop;
+    cli_constraint constraint;
+    sl_grammar *grammar; /* NULL: none */
     cli_run_result result;
 } run;
 
@@ -87,6 +90,7 @@ static cli_exit settle_context(run *r)
     sl_plan plan;
     sl_err err = {0};
     opt.no_probe = true;
+    opt.n_constrained = r->constraint.wanted;
     opt.log = NULL; /* the engine will say it again */
     if (sl_engine_plan(r->o->model, &opt, &plan, &err) != SL_OK) return cli_fail(&err);
     if (!plan.fits) {
@@ -124,6 +128,7 @@ static cli_exit open_tools(run *r)
     sl_engine_info(r->m.engine, &info);
     sl_tokenizer *t = sl_engine_tokenizer(r->m.engine);
     if (sl_sampler_open(&r->sampler, info.n_vocab, &r->o->sampler, &err) != SL_OK) return cli_fail(&err);
+    if (r->constraint.wanted && sl_grammar_open(&r->grammar, r->m.engine, &r->constraint.opt, &err) != SL_OK) return cli_fail(&err);
     if (sl_detok_open(&r->detok, t, false, &err) != SL_OK) return cli_fail(&err);
     r->stop = cli_stop_open(r->o->stops, r->o->n_stop);
     size_t room = r->ctx_tok - r->n_prompt + 1; /* the last token is not fed, so it needs none */
@@ -137,6 +142,7 @@ static cli_exit open_model(run *r)
     sl_engine_options opt = r->o->engine;
     opt.ctx_tok = r->ctx_tok;
     opt.no_probe = true;
+    opt.n_constrained = r->constraint.wanted;
     cli_exit code = cli_model_open(&r->m, r->o->model, &opt);
     if (code == CLI_DONE) cli_expert_trace_follow(&r->trace, r->m.engine);
     return code == CLI_DONE ? open_tools(r) : code;
@@ -163,6 +169,8 @@ static cli_exit read_prompt(run *r)
     r->result.prefill_s = cli_now_s() - begin;
     for (size_t i = 0; i < r->n_prompt; i++)
         sl_sampler_accept(r->sampler, r->prompt[i]);
+    sl_err err = {0};
+    if (code == CLI_DONE && r->grammar && sl_sampler_set_grammar(r->sampler, r->grammar, &err) != SL_OK) return fail(r, &err);
     return code;
 }
 
@@ -195,7 +203,9 @@ static cli_exit step(run *r)
     sl_detok_add(r->detok, token, &text, &n_bytes);
     cli_exit code = show(r, text, n_bytes);
     if (code != CLI_DONE || r->result.finish) return code;
-    if (r->n_made == r->o->n_predict)
+    if (sl_sampler_is_complete(r->sampler))
+        r->result.finish = "end";
+    else if (r->n_made == r->o->n_predict)
         r->result.finish = "length";
     else if (!sl_session_room_tok(r->m.session))
         r->result.finish = "context";
@@ -278,6 +288,8 @@ static void clean_up(run *r)
     cli_stop_close(r->stop);
     sl_detok_close(r->detok);
     sl_sampler_close(r->sampler);
+    sl_grammar_close(r->grammar);
+    cli_constraint_free(&r->constraint);
     cli_model_close(&r->m);
     free(r->prompt);
     free(r->made);
@@ -286,7 +298,8 @@ static void clean_up(run *r)
 cli_exit cli_run(const cli_options *o)
 {
     run r = {.o = o, .begin_s = cli_now_s()};
-    cli_exit code = encode_prompt(&r);
+    cli_exit code = cli_constraint_read(&r.constraint, o);
+    if (code == CLI_DONE) code = encode_prompt(&r);
     if (code == CLI_DONE) code = settle_context(&r);
     if (code == CLI_DONE) code = open_files(&r);
     if (code == CLI_DONE) code = open_model(&r);

@@ -83,7 +83,7 @@ static uint64_t scratch_bytes(const sl_parts *p, const sl_engine_options *opt, u
     sl_backend_options b;
     sl_backend_options_for(p, opt, chunk_tok, &b);
     return pages(sl_forward_bytes(p->model, chunk_tok)) + pages(sl_backend_scratch_bytes(&b)) + pages(logits_bytes(p)) +
-           sl_sampler_reserve_bytes(p->model);
+           sl_sampler_reserve_bytes(p->model) + sl_grammar_reserve_bytes(p, opt->n_constrained);
 }
 
 void sl_residency_options_for(const sl_parts *p, const sl_engine_options *opt, uint32_t align, bool views,

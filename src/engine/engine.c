@@ -17,6 +17,8 @@ sl_status sl_engine_check_options(const sl_engine_options *opt, sl_err *err)
         return sl_fail(err, SL_ERR_ARG, "engine options of %zu bytes, this library has %zu: call sl_engine_options_init",
                        opt->struct_size, sizeof *opt);
     if (opt->n_threads > 256) return sl_fail(err, SL_ERR_ARG, "%u threads, at most 256", opt->n_threads);
+    if (opt->n_constrained > 1024)
+        return sl_fail(err, SL_ERR_ARG, "memory for %u grammars, at most 1024", opt->n_constrained);
     if (opt->prefill_chunk_tok > 8192)
         return sl_fail(err, SL_ERR_ARG, "a prefill chunk of %u tokens, at most 8192", opt->prefill_chunk_tok);
     if (opt->ctx_tok > SL_MAX_CTX) return sl_fail(err, SL_ERR_ARG, "a context of %u tokens, at most %d", opt->ctx_tok, SL_MAX_CTX);
@@ -185,6 +187,7 @@ void sl_engine_close(sl_engine *e)
     sl_engine_keep_record(e);
     sl_engine_close_memory(e);
     sl_io_close(e->io);
+    sl_token_trie_close(e->trie);
     sl_parts_close(&e->parts);
     sl_experts_record_close(&e->record);
     sl_free(e->cache_dir);

@@ -4,6 +4,7 @@
 
 #include "model/model.h"
 #include "stream/experts.h"
+#include "text/grammar.h"
 #include "text/text.h"
 
 /* What is known before any memory is taken: headers, tokenizer, settings. */
@@ -43,6 +44,8 @@ void sl_residency_options_for(const sl_parts *p, const sl_engine_options *opt, u
                               uint32_t chunk_tok, sl_residency_options *out);
 uint64_t sl_forward_bytes(const sl_model *m, uint32_t chunk_tok); /* activations + one row of logits */
 uint64_t sl_sampler_reserve_bytes(const sl_model *m);             /* what the largest sampler of a session takes */
+/* What n grammars in use at a time take, and the tree of the vocabulary (grammar.c). */
+uint64_t sl_grammar_reserve_bytes(const sl_parts *p, uint32_t n);
 uint64_t sl_kv_bytes_for(const sl_parts *p, sl_kv_type type, uint32_t ctx_tok);
 
 /* Routed experts (experts.c). */
@@ -83,9 +86,23 @@ struct sl_engine {
     uint32_t *sequence;   /* units of a sweep: n_exec layers, then n_head blocks of the head */
     int busy;           /* atomic: a session is feeding */
 
+    sl_token_trie *trie; /* of the vocabulary, made with the first grammar */
+    uint64_t trie_bytes; /* in the ledger */
+
     uint64_t layers_executed, failed, load_bytes_read;
     double compute_s, load_s; /* inside layers and head blocks; opening */
 };
+
+struct sl_grammar {
+    sl_engine *e;
+    sl_gram *gram;
+    uint64_t bytes; /* in the ledger */
+    int32_t control[SL_GUIDE_MAX_CONTROL];
+    size_t n_control;
+};
+/* A guide at the beginning of a text, *bytes of it in the ledger. */
+sl_status sl_grammar_guide(sl_grammar *g, uint32_t n_vocab, sl_guide **out, uint64_t *bytes, sl_err *err);
+void sl_grammar_guide_close(sl_grammar *g, sl_guide *guide, uint64_t bytes);
 
 struct sl_session {
     sl_engine *e;

@@ -25,6 +25,10 @@ struct sl_sampler {
     uint32_t n_window, at_window;
     candidate *cand;     /* [n_cand_max]; NULL when greedy */
     uint32_t n_cand_max;
+    sl_grammar *grammar; /* NULL: none */
+    sl_guide *guide;
+    uint64_t guide_bytes;
+    sl_err refused; /* why an accepted token broke the grammar; code OK: none did */
 };
 
 uint64_t sl_sampler_reserve_bytes(const sl_model *m)
@@ -86,14 +90,47 @@ sl_status sl_sampler_open(sl_sampler **out, uint32_t n_vocab, const sl_sampler_o
 void sl_sampler_close(sl_sampler *sm)
 {
     if (!sm) return;
+    if (sm->grammar) sl_grammar_guide_close(sm->grammar, sm->guide, sm->guide_bytes);
     sl_free(sm->count);
     sl_free(sm->window);
     sl_free(sm->cand);
     sl_free(sm);
 }
 
+/* ---- the grammar ---- */
+
+sl_status sl_sampler_set_grammar(sl_sampler *sm, sl_grammar *g, sl_err *err)
+{
+    sm->refused.code = SL_OK;
+    if (g && g == sm->grammar) return sl_guide_reset(sm->guide, err);
+    sl_guide *guide = NULL;
+    uint64_t bytes = 0;
+    sl_status rc = g ? sl_grammar_guide(g, sm->n_vocab, &guide, &bytes, err) : SL_OK;
+    if (rc != SL_OK) return rc;
+    if (sm->grammar) sl_grammar_guide_close(sm->grammar, sm->guide, sm->guide_bytes);
+    sm->grammar = g;
+    sm->guide = guide;
+    sm->guide_bytes = bytes;
+    return SL_OK;
+}
+
+bool sl_sampler_is_complete(const sl_sampler *sm)
+{
+    return sm->guide && sm->refused.code == SL_OK && sl_guide_must_end(sm->guide);
+}
+
+sl_status sl_sampler_rollback_grammar(sl_sampler *sm, size_t n, sl_err *err)
+{
+    if (!sm->guide) return sl_fail(err, SL_ERR_ARG, "the sampler has no grammar to take back");
+    if (sm->refused.code != SL_OK) return sl_fail(err, sm->refused.code, "%s", sm->refused.msg);
+    return sl_guide_rollback(sm->guide, n, err);
+}
+
+/* ---- the text so far ---- */
+
 void sl_sampler_accept(sl_sampler *sm, int32_t token)
 {
+    if (sm->guide && sm->refused.code == SL_OK) sl_guide_accept(sm->guide, token, &sm->refused);
     if (!sm->penalties || token < 0 || (uint32_t)token >= sm->n_vocab) return;
     sm->count[token]++;
     if (!sm->window) return;
@@ -145,13 +182,27 @@ static void heap_build(candidate *h, uint32_t n)
     for (uint32_t i = n / 2; i-- > 0;) sift_down(h, n, i);
 }
 
-/* Leaves the best n of all tokens in cand, best first. */
-static void take_best(sl_sampler *sm, const float *logits, uint32_t n)
+/* The first token at or behind id that the mask allows (NULL: all), or n. */
+static inline uint32_t next_allowed(const uint64_t *mask, uint32_t n, uint32_t id)
+{
+    while (mask && id < n) {
+        uint64_t rest = mask[id >> 6] >> (id & 63);
+        if (rest) return id + (uint32_t)__builtin_ctzll(rest);
+        id = (id | 63) + 1;
+    }
+    return id < n ? id : n;
+}
+
+/* Leaves the best most (or fewer, when fewer are allowed) of all allowed tokens in cand, best first; returns their
+ * number, at least 1. */
+static uint32_t take_best(sl_sampler *sm, const float *logits, const uint64_t *mask, uint32_t most)
 {
     candidate *h = sm->cand;
-    for (uint32_t id = 0; id < n; id++) h[id] = (candidate){penalised(sm, logits, id), (int32_t)id, 0};
+    uint32_t n = 0, id = next_allowed(mask, sm->n_vocab, 0);
+    for (; n < most && id < sm->n_vocab; id = next_allowed(mask, sm->n_vocab, id + 1))
+        h[n++] = (candidate){penalised(sm, logits, id), (int32_t)id, 0};
     heap_build(h, n);
-    for (uint32_t id = n; id < sm->n_vocab; id++) {
+    for (; id < sm->n_vocab; id = next_allowed(mask, sm->n_vocab, id + 1)) {
         candidate c = {penalised(sm, logits, id), (int32_t)id, 0};
         if (!better(&c, &h[0])) continue;
         h[0] = c;
@@ -161,6 +212,7 @@ static void take_best(sl_sampler *sm, const float *logits, uint32_t n)
         swap(&h[0], &h[i]);
         sift_down(h, i, 0);
     }
+    return n;
 }
 
 /* ---- 3. to 6. ---- */
@@ -213,15 +265,30 @@ static int32_t pick(const candidate *c, uint32_t n, double r)
     return c[n - 1].id;
 }
 
-static int32_t greedy(const sl_sampler *sm, const float *logits)
+static int32_t best_of(const sl_sampler *sm, const float *logits, const uint64_t *mask)
 {
-    int32_t best = 0;
-    float top = penalised(sm, logits, 0);
-    for (uint32_t id = 1; id < sm->n_vocab; id++) {
+    uint32_t best = next_allowed(mask, sm->n_vocab, 0);
+    float top = penalised(sm, logits, best);
+    for (uint32_t id = next_allowed(mask, sm->n_vocab, best + 1); id < sm->n_vocab;
+         id = next_allowed(mask, sm->n_vocab, id + 1)) {
         float v = penalised(sm, logits, id);
-        if (v > top) top = v, best = (int32_t)id;
+        if (v > top) top = v, best = id;
     }
-    return best;
+    return (int32_t)best;
+}
+
+/* With a grammar the best of all tokens is tried first: when it is allowed it is also the best of those allowed, and the
+ * mask need not be made. */
+static sl_status greedy(sl_sampler *sm, const float *logits, int32_t *token, sl_err *err)
+{
+    bool allowed = true;
+    const uint64_t *mask;
+    *token = best_of(sm, logits, NULL);
+    sl_status rc = sm->guide ? sl_guide_allows(sm->guide, *token, &allowed, err) : SL_OK;
+    if (rc != SL_OK || allowed) return rc;
+    rc = sl_guide_mask(sm->guide, &mask, err);
+    if (rc == SL_OK) *token = best_of(sm, logits, mask);
+    return rc;
 }
 
 /* A model that computes NaN or infinity has no next token: saying so beats inventing one. */
@@ -237,13 +304,12 @@ sl_status sl_sample(sl_sampler *sm, const float *logits, int32_t *token, sl_err 
 {
     sl_status rc = check_logits(sm, logits, err);
     if (rc != SL_OK) return rc;
-    if (sm->o.temp == 0) {
-        *token = greedy(sm, logits);
-        return SL_OK;
-    }
+    if (sm->refused.code != SL_OK) return sl_fail(err, sm->refused.code, "%s", sm->refused.msg);
+    if (sm->o.temp == 0) return greedy(sm, logits, token, err);
+    const uint64_t *mask = NULL;
+    if (sm->guide && (rc = sl_guide_mask(sm->guide, &mask, err)) != SL_OK) return rc;
     candidate *c = sm->cand;
-    uint32_t n = sm->n_cand_max;
-    take_best(sm, logits, n);
+    uint32_t n = take_best(sm, logits, mask, sm->n_cand_max);
     if (c[0].logit == -INFINITY) return sl_fail(err, SL_ERR_FORMAT, "every logit is -inf");
     double sum = weights(c, n, 1);
     if (sm->o.top_p < 1) n = top_p(c, n, sum, (double)sm->o.top_p);
