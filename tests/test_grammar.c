@@ -388,8 +388,8 @@ static void test_forgetting(void **state)
     uint32_t n = sl_tokenizer_vocab(w.t);
     ASSERT_OK(sl_guide_open(&w.gd, w.g, w.trie, n, NULL, 0, sl_guide_least_bytes(n) + 200000, &err), err);
     uint32_t before = 0, times = 0, dice = 1;
-    char text[1400];
-    for (int i = 0; i < 1200; i++) {
+    static char text[8000];
+    for (int i = 0; i < 8000; i++) {
         const uint64_t *mask;
         text[i] = "ab"[(dice = dice * 1103515245u + 12345u) >> 16 & 1];
         ASSERT_OK(sl_guide_mask(w.gd, &mask, &err), err);
@@ -398,9 +398,9 @@ static void test_forgetting(void **state)
         before = w.gd->n_pool;
     }
     assert_true(times > 0);
-    check_mask(&w, text, 1200);
+    check_mask(&w, text, 8000);
     ASSERT_OK(sl_guide_rollback(w.gd, 20, &err), err);
-    check_mask(&w, text, 1180);
+    check_mask(&w, text, 7980);
     world_close(&w);
 }
 
