@@ -267,7 +267,7 @@ typedef struct {
 
 /* Headers, then a look of one to two seconds at the drive (unless opt->drive_bytes_s is set), the memory and what the model's
  * own layers cost on this machine, within the budget's memory.  A budget that is too small is not an error here: fits is false,
- * and err->msg (if given) holds the sum. */
+ * and err->msg (if given) holds the sum.  One with no room for that look leaves the forecast unknown. */
 SL_API sl_status sl_engine_plan(const char *model, const sl_engine_options *opt, sl_plan *out, sl_err *err);
 
 typedef struct sl_engine sl_engine;

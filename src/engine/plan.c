@@ -49,7 +49,7 @@ static sl_status look_and_forecast(const sl_parts *p, const sl_engine_options *o
     costs.open_s = open_s;
     if (rc == SL_OK) sl_forecast(out, &costs);
     sl_io_close(io);
-    return rc;
+    return rc == SL_ERR_BUDGET ? SL_OK : rc; /* the smallest budgets have no room for the sample: nothing is forecast */
 }
 
 sl_status sl_engine_plan(const char *model, const sl_engine_options *opt, sl_plan *out, sl_err *err)

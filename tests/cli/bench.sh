@@ -4,7 +4,7 @@
 # Scripts rely on these names; docs/sluice.1 lists them.
 keys="prompt_tokens decode_tokens repetitions prefill_tok_s prefill_tok_s_min prefill_tok_s_max prefill_bytes_read
 prefill_compute_s prefill_wait_s prefill_other_s decode_tok_s decode_tok_s_min decode_tok_s_max bytes_read_per_token
-decode_compute_s decode_wait_s decode_other_s load_s hit_rate limit_tok_s share_of_limit limit forecast_tok_s forecast_error
+decode_compute_s decode_wait_s decode_other_s load_s hit_rate hit_rate_expected limit_tok_s share_of_limit limit forecast_tok_s forecast_error
 forecast_prefill_tok_s forecast_prefill_error forecast_load_s drive_bytes_s memory_bytes_s stream_bytes model_bytes
 budget_bytes peak_rss_bytes backend cpu threads io_method policy kv huge_pages"
 
