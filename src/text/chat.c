@@ -87,8 +87,9 @@ static sl_status add_choice(sl_chat *c, const char *choice, sl_err *err)
     if (sl_file_read_all(choice, MAX_TEMPLATE_FILE, &text, &n, &why) != SL_OK) {
         sl_chat_default_names(names);
         if (why.code == SL_ERR_NOMEM) return sl_fail(err, SL_ERR_NOMEM, "%s: no memory for the template", choice);
-        return sl_fail(err, SL_ERR_ARG, "'%.100s' is neither a template of this engine (%s) nor a file that can be read: %.200s",
-                       choice, names, why.msg);
+        return sl_fail(err, SL_ERR_ARG,
+                       "'%.100s' is neither a template of this engine (%s) nor a file that can be read: %.200s", choice,
+                       names, why.msg);
     }
     sl_status rc = sl_chat_add(c, "default", 7, text, n, err);
     sl_free(text);
@@ -112,7 +113,8 @@ static sl_status fill_chat(sl_chat *c, const sl_store *store, const char *choice
     if (c->n) return probe_all(c, err);
     sl_chat_default_names(names);
     return sl_fail(err, SL_ERR_UNSUPPORTED,
-                   "%s: the model has no chat template; one can be given (--template FILE, or one of %s)", c->model, names);
+                   "%s: the model has no chat template; one can be given (--template FILE, or one of %s)", c->model,
+                   names);
 }
 
 sl_status sl_chat_open(sl_chat **out, const char *model, const char *choice, sl_log_fn log, void *log_user, sl_err *err)
@@ -239,15 +241,15 @@ void sl_chat_prompt_user_span(const sl_chat_prompt *p, size_t i, size_t *from, s
 }
 
 /* The model's BOS is put before a prompt that doesn't begin with it; nothing is put behind one. */
-sl_status sl_chat_prompt_tokenize(const sl_chat_prompt *p, const sl_tokenizer *t, int32_t *ids, size_t cap, size_t *n_ids,
-                                  sl_err *err)
+sl_status sl_chat_prompt_tokenize(const sl_chat_prompt *p, const sl_tokenizer *t, int32_t *ids, size_t cap,
+                                  size_t *n_ids, sl_err *err)
 {
     size_t n_before = t->n_before;
     int32_t first; /* says whether BOS is there, even for a caller who only counts */
     if (!cap) ids = &first;
     sl_err why = {0};
-    sl_status rc = sl_tokenizer_encode(t, p->out.text, p->out.n_bytes, SL_ENCODE_SPECIAL, p->out.plain, p->out.n_plain, ids,
-                                       cap ? cap : 1, n_ids, &why);
+    sl_status rc = sl_tokenizer_encode(t, p->out.text, p->out.n_bytes, SL_ENCODE_SPECIAL, p->out.plain, p->out.n_plain,
+                                       ids, cap ? cap : 1, n_ids, &why);
     if (rc != SL_OK && (rc != SL_ERR_LIMIT || *n_ids <= cap)) return sl_fail(err, rc, "%s", why.msg);
     if (n_before && *n_ids && ids[0] == t->before[n_before - 1]) n_before = 0;
     size_t n = *n_ids;

@@ -4,6 +4,8 @@
 #include "text/chat_int.h"
 #include "text/template/template_int.h"
 
+#include <ctype.h>
+
 /* Marks the end of the message that is to be continued; transformers does the same, with this text.  Templates that
  * strip the content take away the blank, which tells that the content's own blanks went too. */
 static const char continue_mark[] = "CONTINUE_FINAL_MESSAGE_TAG ";
@@ -51,7 +53,7 @@ static sl_tpl_value own(setup *s, const char *text)
 static bool is_plain_word(const sl_tpl_str *s)
 {
     for (size_t i = 0; i < s->n; i++)
-        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", s->p[i]) || !s->p[i]) return false;
+        if (!isalnum((unsigned char)s->p[i]) && s->p[i] != '_' && s->p[i] != '-') return false;
     return s->n && s->n <= 32;
 }
 
@@ -74,8 +76,9 @@ static const sl_tpl_str *part_text(setup *s, sl_tpl_value part, size_t i)
     if (part.kind == SL_TPL_STR) return part.s;
     if (text && text->kind == SL_TPL_STR && (!type || is_text(type, "text"))) return text->s;
     if (type && type->kind == SL_TPL_STR)
-        sl_tpl_refuse(&s->r->heap, SL_ERR_ARG, "messages[%zu].content[%zu]: parts of type '%.*s' can't be given to this model",
-                      s->i_message, i, (int)(type->s->n < 40 ? type->s->n : 40), type->s->p);
+        sl_tpl_refuse(&s->r->heap, SL_ERR_ARG,
+                      "messages[%zu].content[%zu]: parts of type '%.*s' can't be given to this model", s->i_message, i,
+                      (int)(type->s->n < 40 ? type->s->n : 40), type->s->p);
     sl_tpl_refuse(&s->r->heap, SL_ERR_ARG, "messages[%zu].content[%zu]: must be a part with a type and a text",
                   s->i_message, i);
 }
@@ -127,8 +130,8 @@ static void fix_arguments(setup *s, sl_tpl_dict *function)
     const sl_tpl_value *v = get(s, function, "arguments");
     if (!v) return;
     if (v->kind == SL_TPL_STR && !s->habits->args_are_text) {
-        sl_tpl_value parsed = sl_tpl_from_json(s->r, "the arguments of a tool call", v->s->p, v->s->n, true, SL_ERR_ARG);
-        put(s, function, "arguments", parsed);
+        static const char what[] = "the arguments of a tool call";
+        put(s, function, "arguments", sl_tpl_from_json(s->r, what, v->s->p, v->s->n, true, SL_ERR_ARG));
     } else if (v->kind == SL_TPL_DICT && s->habits->args_are_text) {
         sl_tpl_json_style style = {.item = own(s, ", ").s, .key = own(s, ": ").s};
         put(s, function, "arguments", sl_tpl_to_json(s->r, *v, &style));
@@ -179,7 +182,8 @@ static void fix_message(setup *s, sl_tpl_dict *m)
     drop_nulls(s, m);
     const sl_tpl_value *role = get(s, m, "role");
     if (!role || role->kind != SL_TPL_STR) wrong(s, "a role is missing");
-    if (is_text(role, "developer") && !sl_tpl_mentions(s->job->one->tpl, "developer")) put(s, m, "role", own(s, "system"));
+    if (is_text(role, "developer") && !sl_tpl_mentions(s->job->one->tpl, "developer"))
+        put(s, m, "role", own(s, "system"));
     fix_content(s, m);
     fix_calls(s, m);
     fix_reasoning(s, m);

@@ -41,8 +41,8 @@ static bool works(probe *p, const char *json)
 static bool works_with(probe *p, const char *messages, const char *tools)
 {
     char json[2048];
-    snprintf(json, sizeof json, "{\"messages\": [%s], \"tools\": %s, \"documents\": null, \"add_generation_prompt\": true}",
-             messages, tools);
+    snprintf(json, sizeof json,
+             "{\"messages\": [%s], \"tools\": %s, \"documents\": null, \"add_generation_prompt\": true}", messages, tools);
     return works(p, json);
 }
 

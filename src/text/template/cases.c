@@ -89,7 +89,13 @@ static bool is_lower(uint32_t cp)
     return utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_LL;
 }
 
-/* Does a sigma at [i, end) end a word?  Marks and points inside words are looked through. */
+/* Marks and points that words may have inside. */
+static bool is_looked_through(uint32_t cp)
+{
+    return cp == '\'' || cp == '.' || utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_MN;
+}
+
+/* Does a sigma at [i, end) end a word? */
 static bool is_final(const sl_tpl_str *s, size_t i, size_t end)
 {
     uint32_t cp;
@@ -98,12 +104,12 @@ static bool is_final(const sl_tpl_str *s, size_t i, size_t end)
     while (i > 0 && (len = sl_char_before(s->p, i, &cp))) {
         i -= len;
         before = is_cased(cp);
-        if (before || !(cp == '\'' || cp == '.' || utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_MN)) break;
+        if (before || !is_looked_through(cp)) break;
     }
     if (!before) return false;
     for (; end < s->n && (len = sl_utf8_decode(s->p + end, s->n - end, &cp)); end += len) {
         if (is_cased(cp)) return false;
-        if (!(cp == '\'' || cp == '.' || utf8proc_category((utf8proc_int32_t)cp) == UTF8PROC_CATEGORY_MN)) break;
+        if (!is_looked_through(cp)) break;
     }
     return true;
 }

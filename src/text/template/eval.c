@@ -78,11 +78,14 @@ static sl_tpl_value eval_compare(sl_tpl_run *r, const sl_tpl_node *n, sl_tpl_env
 
 static sl_tpl_value eval_concat(sl_tpl_run *r, const sl_tpl_node *n, sl_tpl_env *env)
 {
+    enum { LONG = 256 }; /* what grows in a loop: appended to in place */
     sl_tpl_text t = {0};
     const sl_tpl_str *first = sl_tpl_to_str(r, sl_tpl_eval(r, n->list[0], env));
-    if (n->n == 2) /* the form that appends in loops */
-        return sl_tpl_of_str(sl_tpl_str_mark_safe(
-            r, sl_tpl_str_concat(r, first, sl_tpl_to_str(r, sl_tpl_eval(r, n->list[1], env))), false));
+    if (first->n > LONG) {
+        for (uint32_t i = 1; i < n->n; i++)
+            first = sl_tpl_str_concat(r, first, sl_tpl_to_str(r, sl_tpl_eval(r, n->list[i], env)));
+        return sl_tpl_of_str(sl_tpl_str_mark_safe(r, first, false));
+    }
     sl_tpl_add_str(r, &t, first);
     for (uint32_t i = 1; i < n->n; i++)
         sl_tpl_show(r, &t, sl_tpl_eval(r, n->list[i], env));

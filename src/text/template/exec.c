@@ -312,7 +312,8 @@ sl_tpl_value sl_tpl_call_builtin(sl_tpl_run *r, const sl_tpl_builtin *b, sl_tpl_
     if (!b->params) return b->fn(r, self, arg, args);
     uint32_t most = count_params(b->params);
     if (args->n > most)
-        sl_tpl_type_error(r, "%s() takes at most %u argument%s (%zu given)", b->name, most, most == 1 ? "" : "s", args->n);
+        sl_tpl_type_error(r, "%s() takes at most %u argument%s (%zu given)", b->name, most, most == 1 ? "" : "s",
+                          args->n);
     for (size_t i = 0; i < args->n; i++)
         arg[i] = args->at[i];
     for (size_t i = 0; i < args->n_named; i++) {

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define FILTER(name) static sl_tpl_value name(sl_tpl_run *r, sl_tpl_value self, const sl_tpl_value *arg, const sl_tpl_args *raw)
+#define FILTER(name)                                                                                                   \
+    static sl_tpl_value name(sl_tpl_run *r, sl_tpl_value self, const sl_tpl_value *arg, const sl_tpl_args *raw)
 #define UNUSED (void)r, (void)self, (void)arg, (void)raw
 
 /* ---- arguments ---- */
@@ -125,8 +126,7 @@ static size_t line_end(const sl_tpl_str *s, size_t i, size_t *next)
     uint32_t cp;
     for (size_t len; i < s->n; i += len) {
         len = sl_utf8_decode(s->p + i, s->n - i, &cp);
-        bool ends = (cp >= 0x0A && cp <= 0x0D) || (cp >= 0x1C && cp <= 0x1E) || cp == 0x85 || cp == 0x2028 || cp == 0x2029;
-        if (!ends) continue;
+        if (!sl_tpl_ends_line(cp)) continue;
         *next = i + len + (cp == '\r' && i + 1 < s->n && s->p[i + 1] == '\n');
         return i;
     }
@@ -247,8 +247,8 @@ static bool parse_int(sl_tpl_run *r, const sl_tpl_str *s, int base, int64_t *out
     char buf[80], *end;
     size_t n = 0;
     for (size_t i = 0; i < s->n && n < sizeof buf - 1; i++) {
-        if (s->p[i] == '_' && n && i + 1 < s->n && isalnum((unsigned char)s->p[i + 1]) && isalnum((unsigned char)buf[n - 1]))
-            continue;
+        bool inside = n && i + 1 < s->n && isalnum((unsigned char)s->p[i + 1]) && isalnum((unsigned char)buf[n - 1]);
+        if (s->p[i] == '_' && inside) continue;
         buf[n++] = s->p[i];
     }
     buf[n] = 0;
@@ -322,11 +322,13 @@ FILTER(f_round)
     UNUSED;
     char buf[400];
     int64_t digits = int_arg(r, arg[0], 0);
-    if (!sl_tpl_is_number(self)) sl_tpl_type_error(r, "type %s doesn't define __round__ method", sl_tpl_type_name(self));
+    if (!sl_tpl_is_number(self))
+        sl_tpl_type_error(r, "type %s doesn't define __round__ method", sl_tpl_type_name(self));
     double f = sl_tpl_number(self);
     bool common = !sl_tpl_given(arg[1]) || (arg[1].kind == SL_TPL_STR && sl_tpl_str_is(arg[1].s, "common"));
     bool up = arg[1].kind == SL_TPL_STR && sl_tpl_str_is(arg[1].s, "ceil");
-    if (digits < 0 || digits > 50) sl_tpl_type_error(r, "round: a precision of %lld is not supported", (long long)digits);
+    if (digits < 0 || digits > 50)
+        sl_tpl_type_error(r, "round: a precision of %lld is not supported", (long long)digits);
     if (!common && !up && !(arg[1].kind == SL_TPL_STR && sl_tpl_str_is(arg[1].s, "floor")))
         sl_tpl_type_error(r, "method must be common, ceil or floor");
     if (!common) {

@@ -2,7 +2,8 @@
  * the first loop over it. */
 #include "text/template/template_int.h"
 
-#define FILTER(name) static sl_tpl_value name(sl_tpl_run *r, sl_tpl_value self, const sl_tpl_value *arg, const sl_tpl_args *raw)
+#define FILTER(name)                                                                                                   \
+    static sl_tpl_value name(sl_tpl_run *r, sl_tpl_value self, const sl_tpl_value *arg, const sl_tpl_args *raw)
 #define UNUSED (void)r, (void)self, (void)arg, (void)raw
 
 static bool given(sl_tpl_value v)

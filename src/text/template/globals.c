@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <time.h>
 
-#define FUNCTION(name) static sl_tpl_value name(sl_tpl_run *r, sl_tpl_value self, const sl_tpl_value *arg, const sl_tpl_args *raw)
+#define FUNCTION(name)                                                                                                 \
+    static sl_tpl_value name(sl_tpl_run *r, sl_tpl_value self, const sl_tpl_value *arg, const sl_tpl_args *raw)
 #define UNUSED (void)r, (void)self, (void)arg, (void)raw
 
 enum { MAX_RANGE = 100000 }; /* as Jinja's sandbox */

@@ -1,5 +1,5 @@
-/* Memory of one compilation or rendering: a list of chunks, given back at once.  Running out, of memory or of the bound,
- * leaves by the jump like every other failure. */
+/* Memory of one compilation or rendering: a list of chunks, given back at once.  Running out, of memory or of the
+ * bound, leaves by the jump like every other failure. */
 #include "text/template/template_int.h"
 
 #include <stdio.h>

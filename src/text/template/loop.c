@@ -103,7 +103,8 @@ sl_tpl_value sl_tpl_loop_attr(sl_tpl_run *r, sl_tpl_loop *l, const sl_tpl_str *n
 }
 
 /* Jinja's else part runs when no round came to its end, so also when all of them were broken off. */
-static sl_tpl_flow run_loop(sl_tpl_run *r, const sl_tpl_node *n, sl_tpl_value source, sl_tpl_env *outer, uint32_t depth0)
+static sl_tpl_flow run_loop(sl_tpl_run *r, const sl_tpl_node *n, sl_tpl_value source, sl_tpl_env *outer,
+                            uint32_t depth0)
 {
     bool completed = false;
     sl_tpl_loop *l = sl_tpl_take(&r->heap, sizeof *l);

@@ -2,7 +2,8 @@
  * real ones do it (and run elsewhere), so here they may change what they made themselves, but nothing that came in. */
 #include "text/template/template_int.h"
 
-#define METHOD(name) static sl_tpl_value name(sl_tpl_run *r, sl_tpl_value self, const sl_tpl_value *arg, const sl_tpl_args *raw)
+#define METHOD(name)                                                                                                   \
+    static sl_tpl_value name(sl_tpl_run *r, sl_tpl_value self, const sl_tpl_value *arg, const sl_tpl_args *raw)
 #define UNUSED (void)r, (void)self, (void)arg, (void)raw
 
 static size_t position(sl_tpl_run *r, sl_tpl_value v, size_t n, const char *method)

@@ -4,7 +4,8 @@
 
 #include <utf8proc.h>
 
-#define METHOD(name) static sl_tpl_value name(sl_tpl_run *r, sl_tpl_value self, const sl_tpl_value *arg, const sl_tpl_args *raw)
+#define METHOD(name)                                                                                                   \
+    static sl_tpl_value name(sl_tpl_run *r, sl_tpl_value self, const sl_tpl_value *arg, const sl_tpl_args *raw)
 #define UNUSED (void)r, (void)self, (void)arg, (void)raw
 
 /* ---- arguments ---- */
@@ -193,8 +194,7 @@ METHOD(m_splitlines)
     uint32_t cp;
     for (size_t i = 0; i < s->n && (len = sl_utf8_decode(s->p + i, s->n - i, &cp)); i += len) {
         sl_tpl_tick(r, 1);
-        bool ends = (cp >= 0x0A && cp <= 0x0D) || (cp >= 0x1C && cp <= 0x1E) || cp == 0x85 || cp == 0x2028 || cp == 0x2029;
-        if (!ends) continue;
+        if (!sl_tpl_ends_line(cp)) continue;
         if (cp == '\r' && i + 1 < s->n && s->p[i + 1] == '\n') len = 2;
         sl_tpl_list_add(r, out, part(r, self, from, keep ? i + len : i));
         from = i + len;

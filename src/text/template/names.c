@@ -199,7 +199,7 @@ static void bind(namer *x, sl_tpl_node *n, sl_tpl_scope *s)
         return;
     }
     if (find(x, s, n->name, &n->hops, &n->slot)) return;
-    define(x, s, n->name, SL_TPL_BY_LOOKUP); /* read where the survey does not look: arguments of a set block's filter */
+    define(x, s, n->name, SL_TPL_BY_LOOKUP); /* read where the survey does not look */
     find(x, s, n->name, &n->hops, &n->slot);
 }
 

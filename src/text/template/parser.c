@@ -207,8 +207,8 @@ static sl_tpl_node *parse_jump(sl_tpl_parser *p, sl_tpl_op op)
 
 _Noreturn static void unknown_tag(sl_tpl_parser *p, const sl_tpl_token *t)
 {
-    static const char *const forbidden[] = {"include", "import", "from", "extends", "block", "do", "trans", "autoescape",
-                                            "print", "debug"};
+    static const char *const forbidden[] = {"include", "import", "from",       "extends", "block",
+                                            "do",      "trans",  "autoescape", "print",   "debug"};
     char name[64];
     bool known = false;
     for (size_t i = 0; i < sizeof forbidden / sizeof *forbidden; i++)

@@ -6,9 +6,14 @@
 
 /* ---- putting text together ---- */
 
+_Noreturn static void too_long(sl_tpl_run *r)
+{
+    sl_tpl_fail(&r->heap, SL_ERR_LIMIT, "a text of more than %d MB", SL_TPL_MAX_OUTPUT >> 20);
+}
+
 static void reserve(sl_tpl_run *r, sl_tpl_text *t, size_t n)
 {
-    if (n > SL_TPL_MAX_OUTPUT - t->n) sl_tpl_fail(&r->heap, SL_ERR_LIMIT, "a text of more than %d MB", SL_TPL_MAX_OUTPUT >> 20);
+    if (n > SL_TPL_MAX_OUTPUT - t->n) too_long(r);
     if (t->n + n <= t->cap) return;
     size_t cap = t->cap * 2 > t->n + n ? t->cap * 2 : t->n + n + 32;
     char *p = sl_tpl_take(&r->heap, cap);
@@ -107,7 +112,7 @@ const sl_tpl_str *sl_tpl_str_concat(sl_tpl_run *r, const sl_tpl_str *a, const sl
     if (!a->n) return b;
     if (!b->n) return a;
     size_t n = a->n + b->n;
-    if (n > SL_TPL_MAX_OUTPUT) sl_tpl_fail(&r->heap, SL_ERR_LIMIT, "a text of more than %d MB", SL_TPL_MAX_OUTPUT >> 20);
+    if (n > SL_TPL_MAX_OUTPUT) too_long(r);
     sl_tpl_tail *tail = a->tail;
     if (!tail || tail->used != a->n || tail->cap < n) tail = tail_of(r, a, n);
     sl_tpl_str *s = sl_tpl_take(&r->heap, sizeof *s);
@@ -197,6 +202,11 @@ size_t sl_tpl_str_find(const sl_tpl_str *s, const sl_tpl_str *needle, size_t fro
 bool sl_tpl_is_space(uint32_t cp)
 {
     return (cp >= 0x1C && cp <= 0x1F) || sl_char_is_space(cp);
+}
+
+bool sl_tpl_ends_line(uint32_t cp)
+{
+    return (cp >= 0x0A && cp <= 0x0D) || (cp >= 0x1C && cp <= 0x1E) || cp == 0x85 || cp == 0x2028 || cp == 0x2029;
 }
 
 /* ---- strip, replace, escape ---- */

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-enum { MAX_TEMPLATE_MEMORY = 64 << 20, MIN_RUN_MEMORY = 64 << 20 };
+enum { MAX_TEMPLATE_MEMORY = 64 << 20, MIN_RUN_MEMORY = 256 << 20 };
 
 /* ---- compiling ---- */
 

@@ -467,7 +467,8 @@ size_t sl_tpl_str_at(const sl_tpl_str *s, size_t i);
 size_t sl_tpl_char_len(const char *p); /* of valid UTF-8 */
 /* First place of needle at or behind from; SIZE_MAX: none. */
 size_t sl_tpl_str_find(const sl_tpl_str *s, const sl_tpl_str *needle, size_t from);
-bool sl_tpl_is_space(uint32_t cp); /* as Python's str.isspace */
+bool sl_tpl_is_space(uint32_t cp);  /* as Python's str.isspace */
+bool sl_tpl_ends_line(uint32_t cp); /* as Python's str.splitlines */
 enum { SL_TPL_LEFT = 1, SL_TPL_RIGHT = 2 };
 /* chars: NULL for white space. */
 const sl_tpl_str *sl_tpl_str_strip(sl_tpl_run *r, const sl_tpl_str *s, const sl_tpl_str *chars, unsigned sides);

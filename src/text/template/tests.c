@@ -2,7 +2,8 @@
 #include "text/template/template_int.h"
 
 
-#define TEST(name) static sl_tpl_value name(sl_tpl_run *r, sl_tpl_value self, const sl_tpl_value *arg, const sl_tpl_args *raw)
+#define TEST(name)                                                                                                     \
+    static sl_tpl_value name(sl_tpl_run *r, sl_tpl_value self, const sl_tpl_value *arg, const sl_tpl_args *raw)
 #define IS(name, expression)                                                                                           \
     TEST(name)                                                                                                         \
     {                                                                                                                  \
