@@ -37,7 +37,7 @@ static void begin_mask(sl_tpl_run *r, sl_tpl_text *t)
 void sl_tpl_add(sl_tpl_run *r, sl_tpl_text *t, const char *p, size_t n, bool user)
 {
     if (!n) return;
-    sl_tpl_tick(r, n >> 8);
+    sl_tpl_tick(r, 1 + (n >> 8));
     reserve(r, t, n);
     if (!t->n) t->user = user;
     if (t->user != user) begin_mask(r, t);
@@ -53,7 +53,7 @@ void sl_tpl_add_slice(sl_tpl_run *r, sl_tpl_text *t, const sl_tpl_str *s, size_t
         return;
     }
     if (from == to) return;
-    sl_tpl_tick(r, (to - from) >> 8);
+    sl_tpl_tick(r, 1 + ((to - from) >> 8));
     reserve(r, t, to - from);
     begin_mask(r, t);
     memcpy(t->p + t->n, s->p + from, to - from);

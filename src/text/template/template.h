@@ -14,7 +14,7 @@
 enum {
     SL_TPL_MAX_BYTES = 1 << 18,        /* of a template; the largest known has 17 KB */
     SL_TPL_MAX_OUTPUT = 64 << 20,      /* bytes */
-    SL_TPL_MAX_STEPS = 20000000,       /* evaluated nodes and the like */
+    SL_TPL_MAX_STEPS = 100000000,      /* evaluated nodes and the like */
     SL_TPL_MAX_DEPTH = 1500,           /* nested evaluations, macro calls, values in values */
     SL_TPL_MAX_MS = 1000,              /* of one rendering, in processor time */
 };
