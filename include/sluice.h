@@ -189,7 +189,7 @@ typedef struct {
     uint32_t hot_per_layer;       /* HOT: experts of a layer that stay [half of the slots] */
     uint32_t hot_update_interval; /* tokens between two choices of them [4] */
     float hot_decay;              /* of use counts, per token [0.998] */
-    uint32_t prefetch_cap;        /* experts read ahead and not used yet, at most [twice a token's in a layer] */
+    uint32_t prefetch_cap;        /* experts read ahead and not used yet, at most [four times a token's in a layer] */
     bool prefetch_always;         /* read ahead also where it has proved useless, or the drive has no time for it */
     bool full_layer_prefill;      /* prompts: LAYER, whatever the path */
     uint32_t prefill_full_layers; /* LAYER: only the first so many layers [all] */
@@ -284,7 +284,7 @@ SL_API sl_tokenizer *sl_engine_tokenizer(sl_engine *e); /* owned by e; NULL when
 typedef struct {
     uint32_t slots;
     const char *path, *predict;
-    uint64_t hits, misses;               /* a hit was in memory, or on its way, when a layer asked */
+    uint64_t hits, misses;               /* a miss had to be read for this token, on demand or because it was predicted */
     uint64_t decode_hits, decode_misses; /* of these, while decoding */
     uint64_t evictions, demand_bytes, waves;
     uint64_t prefetch_issued, prefetch_used, prefetch_wasted, prefetch_bytes, wasted_bytes;

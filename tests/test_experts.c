@@ -353,9 +353,10 @@ static void test_what_was_predicted_right_is_a_hit_and_the_rest_is_counted(void 
     assert_int_equal(st.prefetch_wasted, 2);
     assert_int_equal(st.predicted, 4);
     assert_int_equal(st.predicted_right, 2);
-    assert_int_equal(st.hits, 2);
-    assert_int_equal(st.misses, 6);
-    assert_true(st.wasted_bytes > st.prefetch_bytes / 4 && st.wasted_bytes < st.prefetch_bytes);
+    assert_int_equal(st.hits, 0); /* predicted or not, all eight had to be read */
+    assert_int_equal(st.misses, 8);
+    assert_int_equal(late.n_read, 3 * (4 + 4 + 2));
+    assert_true(st.wasted_bytes < st.prefetch_bytes); /* given up before they were read, or not */
     ok(xw_run(&w, x, 1, guess + 3, 1, 1, &last_err)); /* 4: there */
     const uint32_t wrong_ones[] = {7, 9};
     ok(xw_run(&w, x, 1, wrong_ones, 2, 2, &last_err)); /* given up or read, they are right */
@@ -374,7 +375,7 @@ static void test_reading_ahead_takes_nothing_that_is_needed_and_keeps_to_the_cap
     ok(s->ops->begin(s, 0, a, 4, &last_err));
     sl_experts_prefetch(x, 1, guess, 12);
     sl_experts_get_stats(x, &st);
-    assert_int_equal(st.prefetch_issued, 2 * XW_TOP);
+    assert_int_equal(st.prefetch_issued, 4 * XW_TOP - 4); /* of a guess of twelve; the cap is sixteen */
     for (uint32_t i = 0; i < late.n_flight; i++) assert_int_equal(late.flight[i]->background, i >= 12);
     s->ops->end(s);
     ok(xw_run(&w, x, 0, a, 4, 4, &last_err)); /* all still there */
@@ -434,8 +435,8 @@ static void test_history_reads_what_the_layer_used_before(void **state)
         for (uint32_t l = 0; l < 4; l++) ok(xw_run(&w, x, l, ids[l], 4, 4, &last_err));
     }
     sl_experts_get_stats(x, &st);
-    assert_int_equal(st.misses, 16);
-    assert_int_equal(st.hits, 4 * 16);
+    assert_int_equal(st.misses - st.prefetch_used, 16); /* after the first token nothing is waited for that was not predicted */
+    assert_int_equal(st.misses + st.hits, 5 * 16);
     assert_true(st.prefetch_used >= 4 * 8);
     assert_int_equal(st.predicted_right, st.predicted);
     sl_experts_close(x);

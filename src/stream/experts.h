@@ -123,7 +123,7 @@ void sl_experts_set_hook(sl_experts *x, void (*hook)(void *user, uint32_t layer,
                          void *user);
 
 typedef struct {
-    uint64_t hits, misses; /* experts in demand that were (or were being) read already; that had to be read */
+    uint64_t hits, misses; /* experts in demand that were in memory; that had to be read, on demand or by a prediction */
     uint64_t decode_hits, decode_misses; /* of these, in sweeps of one token */
     uint64_t evictions, failed;
     uint64_t demand_bytes;              /* read for misses */

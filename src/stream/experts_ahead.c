@@ -73,6 +73,17 @@ void sl_experts_count_used(sl_experts *x, sl_slot *s)
 
 /* ---- predictions ---- */
 
+/* A later prediction for the same layer: what it no longer names is given up. */
+static void revise(sl_experts *x, uint32_t layer, const uint32_t *ids, uint32_t n)
+{
+    const sl_layer_forecast *f = &x->forecasts[layer];
+    for (uint32_t i = 0; i < f->n; i++) {
+        uint32_t at = x->slot_of[sl_expert_key(x, layer, f->ids[i])];
+        if (at != SL_NO_SLOT && x->slots[at].ahead == SL_AHEAD_PREDICTED && !is_among(f->ids[i], ids, n))
+            sl_slot_discard(x, &x->slots[at]);
+    }
+}
+
 static void remember(uint16_t *to, uint16_t *n_to, const uint32_t *ids, uint32_t n)
 {
     *n_to = (uint16_t)(n < SL_EXPERTS_MAX_AHEAD ? n : SL_EXPERTS_MAX_AHEAD);
@@ -100,7 +111,7 @@ void sl_experts_prefetch(sl_experts *x, uint32_t layer, const uint32_t *ids, uin
     if (!sl_experts_wants(x, layer) || (x->active && layer == x->layer)) return;
     if (n > x->layout.opt.layers[layer].n_expert) return;
     sl_layer_forecast *f = &x->forecasts[layer];
-    if (f->n) sl_experts_judge(x, layer, NULL, 0); /* the layer never ran */
+    revise(x, layer, ids, n);
     remember(f->ids, &f->n, ids, n);
     sl_slots_reap(x);
     for (uint32_t i = 0; i < n; i++) { /* those that are there must not make room for the others */

@@ -47,14 +47,14 @@ static void look_up(sl_experts *x, sl_demand *d)
         sl_slot_empty(x, s);
         s = NULL;
     }
+    bool miss = !s || s->ahead == SL_AHEAD_PREDICTED; /* predicted or not, it had to be read for this token */
+    x->stats.misses += miss;
+    x->stats.hits += !miss;
+    if (x->sweep_tok == 1) x->stats.decode_misses += miss, x->stats.decode_hits += !miss;
     if (!s) {
-        x->stats.misses++;
-        x->stats.decode_misses += x->sweep_tok == 1;
         x->n_waiting++;
         return;
     }
-    x->stats.hits++;
-    x->stats.decode_hits += x->sweep_tok == 1;
     sl_experts_count_used(x, s);
     sl_slot_hurry(x, s);
     sl_slot_touch(x, s);

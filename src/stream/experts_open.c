@@ -91,11 +91,11 @@ static sl_status check_options(const sl_experts_options *o, const sl_io *io, sl_
 static void set_defaults(sl_expert_options *o, const sl_experts_plan *p, uint32_t top_k)
 {
     if (o->path == SL_EXPERTS_AUTO) o->path = p->n_slot < p->useful_slots ? SL_EXPERTS_HOT : SL_EXPERTS_EXACT;
-    if (o->predict == SL_PREDICT_AUTO) o->predict = SL_PREDICT_OFF;
+    if (o->predict == SL_PREDICT_AUTO) o->predict = SL_PREDICT_LOOKAHEAD;
     if (!o->staged_n) o->staged_n = top_k;
     if (!o->hot_update_interval) o->hot_update_interval = DEFAULT_HOT_INTERVAL;
     if (o->hot_decay <= 0) o->hot_decay = DEFAULT_DECAY;
-    if (!o->prefetch_cap) o->prefetch_cap = 2 * top_k;
+    if (!o->prefetch_cap) o->prefetch_cap = 4 * top_k; /* two layers, and room for what the next guess replaces */
 }
 
 static sl_status refuse(const sl_experts_plan *p, uint64_t avail_bytes, sl_err *err)

@@ -224,10 +224,18 @@ void sl_slot_hurry(sl_experts *x, sl_slot *s)
         if (!has_arrived(s, i)) sl_io_hurry(x->io, &s->reqs[i]);
 }
 
-void sl_slot_discard(sl_experts *x, sl_slot *s)
+/* What has not arrived will not be read, but for pieces under way. */
+static void count_wasted(sl_experts *x, const sl_slot *s)
 {
     x->stats.prefetch_wasted++;
-    x->stats.wasted_bytes += s->read_bytes;
+    if (s->state == SL_SLOT_READY) x->stats.wasted_bytes += s->read_bytes;
+    for (uint32_t i = 0; s->state == SL_SLOT_READING && i < s->n_read; i++)
+        if (has_arrived(s, i)) x->stats.wasted_bytes += s->reqs[i].bytes;
+}
+
+void sl_slot_discard(sl_experts *x, sl_slot *s)
+{
+    count_wasted(x, s);
     sl_slot_set_ahead(x, s, SL_AHEAD_NO);
     if (s->state == SL_SLOT_READING) {
         s->dropped = true;
@@ -243,6 +251,7 @@ void sl_slot_discard(sl_experts *x, sl_slot *s)
 void sl_slot_empty(sl_experts *x, sl_slot *s)
 {
     if (s->state == SL_SLOT_EMPTY) return;
+    if (s->ahead == SL_AHEAD_PREDICTED) count_wasted(x, s);
     if (s->state == SL_SLOT_READING) {
         for (uint32_t i = 0; i < s->n_read; i++)
             if (!has_arrived(s, i)) sl_io_drop(x->io, &s->reqs[i]);
@@ -251,10 +260,6 @@ void sl_slot_empty(sl_experts *x, sl_slot *s)
         leave_reading(x, s, SL_SLOT_EMPTY);
     } else if (x->layout.opt.views) {
         advise(x, s, false);
-    }
-    if (s->ahead == SL_AHEAD_PREDICTED) {
-        x->stats.prefetch_wasted++;
-        x->stats.wasted_bytes += s->read_bytes;
     }
     sl_slot_set_ahead(x, s, SL_AHEAD_NO);
     while (s->n_pin) sl_slot_unpin(x, s);
