@@ -13,6 +13,8 @@ WARN      = -Wall -Wextra -Wshadow -Wconversion -Wvla -Wstrict-prototypes -Wmiss
 FLAGS     = -std=gnu11 -pthread -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno $(WARN) $(WERROR) $(SAN)
 INCLUDES  = -D_GNU_SOURCE -Iinclude -Isrc $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 LIBS      = $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm
+# What the command alone links: the line editor, if it is there.
+EDIT_LIBS = $(shell pkg-config --libs libedit 2>/dev/null)
 LINK      = $(CC) $(CFLAGS) -pthread $(SAN) $(LDFLAGS)
 VERSION   = $(shell sed -n 's/^.define SL_VERSION "\(.*\)"/\1/p' include/sluice.h)
 SONAME    = libsluice.so.0
@@ -48,11 +50,13 @@ $(BUILD)/libcli.a: $(CLI_OBJ)
 	$(AR) rcs $@ $(filter-out %/main.o,$(CLI_OBJ))
 
 $(BUILD)/sluice: $(BUILD)/src/cli/main.o $(LIBRARIES)
-	$(LINK) -o $@ $^ $(LIBS)
+	$(LINK) -o $@ $^ $(LIBS) $(EDIT_LIBS)
 
 # Instruction sets are per file: *_avx2.c and *_avx512.c hold intrinsics and are chosen at run time.
 $(BUILD)/%_avx2.o: ISA = -mavx2 -mfma -mf16c
 $(BUILD)/%_avx512.o: ISA = -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c
+
+$(BUILD)/src/cli/chat_line.o: QUIET = $(if $(EDIT_LIBS),-DCLI_HAVE_LIBEDIT $(shell pkg-config --cflags libedit))
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
@@ -66,7 +70,7 @@ $(BUILD)/libtests.a: $(TEST_HELP)
 $(BUILD)/tests/%.o: QUIET = -Itests -Wno-missing-prototypes -Wno-conversion
 
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libtests.a $(LIBRARIES)
-	$(LINK) -o $@ $^ $(LIBS) -lcmocka
+	$(LINK) -o $@ $^ $(LIBS) $(EDIT_LIBS) -lcmocka
 
 # A fuzz target with a main that feeds it files, so that a corpus runs without a fuzzer.
 $(BUILD)/fuzz/%.o: QUIET = -Wno-missing-prototypes

@@ -49,6 +49,11 @@ bool cli_interrupted(void);
 const volatile bool *cli_interrupt_flag(void);
 /* The session that an interruption cancels; NULL: none.  Returns only when the former one is no longer used. */
 void cli_interrupt_watch(sl_session *s);
+/* For a command that goes on after Ctrl-C: from now on it raises the flag and cancels the session, until
+ * cli_interrupt_lower() takes both back.  A second one meanwhile, and SIGTERM, end the process, with the terminal's settings
+ * as they are now. */
+void cli_interrupt_keep(void);
+void cli_interrupt_lower(void);
 
 /* ---- file.c ---- */
 

@@ -5,6 +5,7 @@
 #include "cli/options.h"
 
 cli_exit cli_run(const cli_options *o);        /* run.c */
+cli_exit cli_chat(const cli_options *o);       /* chat.c */
 cli_exit cli_inspect(const cli_options *o);    /* inspect.c */
 cli_exit cli_plan(const cli_options *o);       /* plan.c */
 cli_exit cli_bench(const cli_options *o);      /* bench.c */

@@ -19,6 +19,7 @@ static cli_exit show_version(const cli_options *o);
 
 static const command commands[] = {
     {"run", CLI_RUN, cli_run, "MODEL -p TEXT", true, "complete a text"},
+    {"chat", CLI_CHAT, cli_chat, "MODEL", true, "talk with a model, in a terminal or from a pipe"},
     {"inspect", CLI_INSPECT, cli_inspect, "MODEL", true, "what is in a model's files, and whether this build runs it"},
     {"plan", CLI_PLAN, cli_plan, "MODEL", true, "what would fit into memory, and how fast it would be"},
     {"bench", CLI_BENCH, cli_bench, "MODEL", true, "measure reading prompts and generating"},

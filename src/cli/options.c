@@ -33,7 +33,8 @@ typedef struct {
 #define AT(field)    offsetof(cli_options, field)
 
 enum {
-    ENGINE = BIT(CLI_RUN) | BIT(CLI_PLAN) | BIT(CLI_BENCH) | BIT(CLI_LOGITS) | BIT(CLI_PERPLEXITY),
+    ENGINE = BIT(CLI_RUN) | BIT(CLI_PLAN) | BIT(CLI_BENCH) | BIT(CLI_LOGITS) | BIT(CLI_PERPLEXITY) | BIT(CLI_CHAT),
+    TALKS = BIT(CLI_RUN) | BIT(CLI_CHAT),
     EVERY = BIT(CLI_N_COMMAND) - 1,
     JSON =
         BIT(CLI_INSPECT) | BIT(CLI_PLAN) | BIT(CLI_BENCH) | BIT(CLI_PERPLEXITY) | BIT(CLI_TOKENIZE) | BIT(CLI_MODELS),
@@ -46,27 +47,32 @@ static const flag flags[] = {
     {"-p", KIND_U32, AT(n_prompt), BIT(CLI_PLAN), "N", 1, 1e6, "forecast a prompt of N tokens (default 512, or half of the context)"},
     {"-f", KIND_TEXT, AT(file), BIT(CLI_RUN) | BIT(CLI_TOKENIZE) | BIT(CLI_PERPLEXITY), "FILE", 0, 0, "the text, from a file; - is standard input"},
     {"-f", KIND_TEXT, AT(file), BIT(CLI_TEMPLATE), "FILE", 0, 0, "the messages, as JSON; - is standard input"},
-    {"--template", KIND_TEXT, AT(chat_template), BIT(CLI_TEMPLATE) | BIT(CLI_RUN), "NAME|FILE", 0, 0, "a chat template in place of the model's own: chatml, llama3, ... or a file"},
+    {"--template", KIND_TEXT, AT(chat_template), BIT(CLI_TEMPLATE) | TALKS, "NAME|FILE", 0, 0, "a chat template in place of the model's own: chatml, llama3, ... or a file"},
     {"--ids", KIND_FLAG, AT(ids), BIT(CLI_TEMPLATE), NULL, 0, 0, "the prompt's token ids, as JSON, instead of its text"},
     {"--chat", KIND_FLAG, AT(chat), BIT(CLI_RUN), NULL, 0, 0, "the text is a user's turn: the chat template makes the prompt"},
     {"--system", KIND_TEXT, AT(system), BIT(CLI_RUN), "TEXT", 0, 0, "the system text before it, with --chat"},
+    {"--system", KIND_TEXT, AT(system), BIT(CLI_CHAT), "TEXT", 0, 0, "the system text that the conversation begins with"},
+    {"--thinking", KIND_ENUM, AT(thinking), BIT(CLI_CHAT), "auto|off|on", 0, 0, "whether the template is to make the model think (enable_thinking)"},
+    {"--show-thinking", KIND_FLAG, AT(show_thinking), BIT(CLI_CHAT), NULL, 0, 0, "thoughts also where standard output is no terminal"},
+    {"--no-history", KIND_FLAG, AT(no_history), BIT(CLI_CHAT), NULL, 0, 0, "keep no file of the lines that were typed"},
     {"-n", KIND_U32, AT(n_predict), BIT(CLI_RUN), "N", 0, 1e9, "tokens to generate at most (default 128)"},
+    {"-n", KIND_U32, AT(n_predict), BIT(CLI_CHAT), "N", 1, 1e9, "tokens of an answer at most (default: what the context holds)"},
     {"-n", KIND_U32, AT(n_predict), BIT(CLI_BENCH), "N", 1, 1e6, "tokens to decode (default 32)"},
     {"-n", KIND_U32, AT(n_predict), BIT(CLI_PLAN), "N", 1, 1e6, "and N generated tokens (default 64)"},
     {"-n", KIND_U32, AT(n_predict), BIT(CLI_SELFTEST), "N", 1, 1e4, "tokens to generate in each run (default 16)"},
     {"-r", KIND_U32, AT(n_repeat), BIT(CLI_BENCH), "N", 1, 1000, "repetitions; medians are reported (default 3)"},
     {"--vs", KIND_TEXT, AT(vs), BIT(CLI_BENCH), "SETTINGS", 0, 0, "measure in turn with these flags added: \"--memory 2G --io pread\""},
 
-    {"--temp", KIND_FLOAT, AT(sampler.temp), BIT(CLI_RUN), "T", 0, 100, "temperature; 0 is greedy"},
-    {"--top-k", KIND_U32, AT(sampler.top_k), BIT(CLI_RUN), "K", 0, 1e9, "keep the K most likely tokens; 0: all"},
-    {"--top-p", KIND_FLOAT, AT(sampler.top_p), BIT(CLI_RUN), "P", 0.0001, 1, "keep the likeliest tokens that make up P; 1: all"},
-    {"--min-p", KIND_FLOAT, AT(sampler.min_p), BIT(CLI_RUN), "P", 0, 1, "drop tokens below P times the best one; 0: none"},
-    {"--repeat-penalty", KIND_FLOAT, AT(sampler.repeat_penalty), BIT(CLI_RUN), "X", 0.01, 100, "against repetition; 1: off"},
-    {"--presence-penalty", KIND_FLOAT, AT(sampler.presence_penalty), BIT(CLI_RUN), "X", -100, 100, "subtracted for any use; 0: off"},
-    {"--frequency-penalty", KIND_FLOAT, AT(sampler.frequency_penalty), BIT(CLI_RUN), "X", -100, 100, "subtracted for every use; 0: off"},
-    {"--repeat-last", KIND_U32, AT(sampler.repeat_last_tok), BIT(CLI_RUN), "N", 0, 1e6, "tokens the penalties look back on; 0: all"},
-    {"--seed", KIND_U64, AT(sampler.seed), BIT(CLI_RUN), "N", 0, 0, "of the sampler (default: a random one)"},
-    {"--greedy", KIND_FLAG, AT(greedy), BIT(CLI_RUN), NULL, 0, 0, "always the most likely token; same as --temp 0"},
+    {"--temp", KIND_FLOAT, AT(sampler.temp), TALKS, "T", 0, 100, "temperature; 0 is greedy"},
+    {"--top-k", KIND_U32, AT(sampler.top_k), TALKS, "K", 0, 1e9, "keep the K most likely tokens; 0: all"},
+    {"--top-p", KIND_FLOAT, AT(sampler.top_p), TALKS, "P", 0.0001, 1, "keep the likeliest tokens that make up P; 1: all"},
+    {"--min-p", KIND_FLOAT, AT(sampler.min_p), TALKS, "P", 0, 1, "drop tokens below P times the best one; 0: none"},
+    {"--repeat-penalty", KIND_FLOAT, AT(sampler.repeat_penalty), TALKS, "X", 0.01, 100, "against repetition; 1: off"},
+    {"--presence-penalty", KIND_FLOAT, AT(sampler.presence_penalty), TALKS, "X", -100, 100, "subtracted for any use; 0: off"},
+    {"--frequency-penalty", KIND_FLOAT, AT(sampler.frequency_penalty), TALKS, "X", -100, 100, "subtracted for every use; 0: off"},
+    {"--repeat-last", KIND_U32, AT(sampler.repeat_last_tok), TALKS, "N", 0, 1e6, "tokens the penalties look back on; 0: all"},
+    {"--seed", KIND_U64, AT(sampler.seed), TALKS, "N", 0, 0, "of the sampler (default: a random one)"},
+    {"--greedy", KIND_FLAG, AT(greedy), TALKS, NULL, 0, 0, "always the most likely token; same as --temp 0"},
     {"--stop", KIND_TEXTS, AT(stops), BIT(CLI_RUN), "TEXT", 0, 0, "end before this text; may be given 16 times"},
     {"--ignore-eos", KIND_FLAG, AT(ignore_eos), BIT(CLI_RUN), NULL, 0, 0, "go on after an end token"},
     {"--json", KIND_FLAG, AT(json), BIT(CLI_RUN), NULL, 0, 0, "the text is a JSON object"},
@@ -361,7 +367,7 @@ cli_exit cli_options_init(cli_options *o, cli_command_id command)
 {
     const char *backend = getenv("SLUICE_BACKEND");
     *o = (cli_options){.n_prompt = command == CLI_BENCH ? 128 : 0, .n_repeat = 3};
-    o->n_predict = command == CLI_RUN ? 128 : command == CLI_BENCH ? 32 : command == CLI_PLAN ? 0 : 16;
+    o->n_predict = command == CLI_RUN ? 128 : command == CLI_CHAT ? 1000000000 : command == CLI_BENCH ? 32 : command == CLI_PLAN ? 0 : 16;
     sl_engine_options_init(&o->engine);
     sl_sampler_options_init(&o->sampler);
     o->sampler.seed = random_seed();

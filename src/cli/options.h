@@ -6,6 +6,7 @@
 
 typedef enum {
     CLI_RUN,
+    CLI_CHAT,
     CLI_INSPECT,
     CLI_PLAN,
     CLI_BENCH,
@@ -20,6 +21,9 @@ typedef enum {
     CLI_VERSION,
     CLI_N_COMMAND
 } cli_command_id;
+
+/* Whether a template is told that thinking is wanted. */
+typedef enum { CLI_THINKING_AUTO, CLI_THINKING_OFF, CLI_THINKING_ON } cli_thinking;
 
 enum { CLI_MAX_STOPS = 16 };
 
@@ -47,8 +51,11 @@ typedef struct {
     uint32_t n_stop;
 
     const char *chat_template; /* --template NAME or FILE */
-    const char *system;        /* --system of run --chat */
+    const char *system;        /* --system of run --chat, and of chat */
     bool chat, ids;            /* --chat of run, --ids of template */
+
+    cli_thinking thinking;     /* --thinking */
+    bool show_thinking, no_history;
 
     const char *tokens; /* --tokens */
     const char *out;
