@@ -150,6 +150,7 @@ static cli_exit set(cli_chat_state *c, const char *words)
     } else if (n) {
         char flag[32];
         snprintf(flag, sizeof flag, "%s", settings[i].flag);
+        o.greedy = false; /* it would overrule temp; the temperature it stands for is set already */
         code = cli_options_parse(&o, CLI_CHAT, 2, (char *[]){flag, value});
     }
     if (n && code == CLI_DONE) {

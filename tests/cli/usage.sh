@@ -3,10 +3,10 @@
 
 refuses "no command" 2 "no command" "$SLUICE"
 refuses "unknown command" 2 "'frobnicate'" "$SLUICE" frobnicate
-for command in chat serve verify prerouter; do
+for command in serve verify prerouter; do
     refuses "$command is not built yet" 2 "'$command' is not a command" "$SLUICE" $command "$llama"
 done
-for command in run inspect plan bench logits perplexity tokenize detokenize template selftest; do
+for command in run chat inspect plan bench logits perplexity tokenize detokenize template selftest; do
     refuses "$command without a model" 2 "$command: the model is missing" "$SLUICE" $command
 done
 refuses "two models" 2 "'b': one model was named already, 'a'" "$SLUICE" run a b -p x
@@ -79,14 +79,14 @@ runs "help" "$SLUICE" help
 check "help lists every command" grep -q '^  selftest ' "$out"
 check "help names the variable" grep -q 'SLUICE_BACKEND' "$out"
 check "help is silent on stderr" test ! -s "$err"
-for command in run inspect plan bench logits perplexity tokenize detokenize selftest models; do
+for command in run chat inspect plan bench logits perplexity tokenize detokenize selftest models; do
     run "$SLUICE" help $command && cp "$out" "$work/help"
     runs "$command --help" "$SLUICE" $command --help
     check "help $command is the same" cmp -s "$out" "$work/help"
 done
 # every flag of every command is in the man page
 missing=
-for flag in $(for command in run inspect plan bench logits perplexity tokenize detokenize selftest models; do
+for flag in $(for command in run chat inspect plan bench logits perplexity tokenize detokenize selftest models; do
     "$SLUICE" help $command; done | sed -n 's/^  \(-[-a-z]*\) .*/\1/p' | sort -u); do
     grep -qF -- "${flag//-/\\-}" docs/sluice.1 || [ "$flag" = --help ] || missing="$missing $flag"
 done
