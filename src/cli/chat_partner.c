@@ -173,8 +173,9 @@ static void count_reads(const cli_partner *p, const sl_stats *before, cli_turn *
 {
     sl_stats now;
     sl_engine_stats(p->m.engine, &now);
-    turn->hits = now.hits - before->hits;
-    turn->misses = now.misses - before->misses;
+    bool is_mixture = now.experts.slots > 0;
+    turn->hits = is_mixture ? now.experts.hits - before->experts.hits : now.hits - before->hits;
+    turn->misses = is_mixture ? now.experts.misses - before->experts.misses : now.misses - before->misses;
     turn->read_bytes = now.bytes_read - before->bytes_read;
 }
 

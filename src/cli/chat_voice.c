@@ -108,7 +108,8 @@ void cli_voice_status(const cli_partner *p, const cli_turn *turn)
     size_t n_new = turn->n_prompt - turn->n_kept;
     sl_engine_stats(p->m.engine, &s);
     if (turn->misses)
-        snprintf(hits, sizeof hits, ", %.0f %% in memory", 100 * rate(turn->hits, (double)(turn->hits + turn->misses)));
+        snprintf(hits, sizeof hits, ", %.0f %% of %s found there", 100 * rate(turn->hits, (double)(turn->hits + turn->misses)),
+                 s.experts.slots ? "experts" : "weights");
     cli_note("%zu tokens, %.1f tok/s; prompt %zu new, %zu kept, %.1f tok/s; memory %s%s; context %u of %u", turn->n_token,
              rate(turn->n_step, turn->decode_s), n_new, turn->n_kept, rate(n_new, turn->prefill_s),
              cli_size_text(s.peak_rss_bytes, memory), hits, sl_session_pos_tok(p->m.session), p->ctx_tok);
