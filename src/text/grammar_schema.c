@@ -431,22 +431,30 @@ static bool is_among(const constants *k, const sl_json *v)
     return found && (!k->one || equal(k->one, v));
 }
 
+enum { MAX_COMPARED = 1000000 };
+
 /* Draws the constants that every part allows; false: no part has any. */
 static bool draw_constants(sl_schema *s, const sl_schema_conj *c, unsigned types, uint32_t from, uint32_t to)
 {
     constants first = {0}, other;
-    for (uint32_t i = 0; i < c->n && !first.list && !first.one; i++)
-        constants_of(s, c->part[i], &first);
-    if (!first.list && !first.one) return false;
+    uint32_t source = 0;
+    while (source < c->n && !constants_of(s, c->part[source], &first))
+        source++;
+    if (source == c->n) return false;
+    uint64_t n_first = first.list ? sl_json_count(first.list) : 1;
     for (uint32_t i = 0; i < c->n; i++)
         for (size_t k = 0; k < sizeof keywords / sizeof *keywords; k++)
             if (keywords[k].types && sl_json_get(c->part[i], keywords[k].name))
                 sl_schema_fail(s, SL_ERR_UNSUPPORTED, c->part[i], keywords[k].name, "is not supported together with enum or const");
-    for (size_t k = 0; s->b->rc == SL_OK && k < (first.list ? sl_json_count(first.list) : 1); k++) {
+    for (size_t k = 0; s->b->rc == SL_OK && k < n_first; k++) {
         const sl_json *v = first.list ? sl_json_at(first.list, k) : first.one;
-        bool fits = (type_of(v) & types) != 0;
-        for (uint32_t i = 0; i < c->n && fits; i++)
-            if (constants_of(s, c->part[i], &other)) fits = is_among(&other, v);
+        bool fits = (type_of(v) & types) != 0 && (!first.one || equal(first.one, v));
+        for (uint32_t i = source + 1; i < c->n && fits; i++) {
+            if (!constants_of(s, c->part[i], &other)) continue;
+            if (other.list && sl_json_count(other.list) * n_first > MAX_COMPARED)
+                sl_schema_fail(s, SL_ERR_LIMIT, c->part[i], "enum", "is too long to be compared with another");
+            fits = s->b->rc == SL_OK && is_among(&other, v);
+        }
         if (fits) sl_gb_empty(s->b, draw_constant(s, v, from, 0), to);
     }
     return true;
