@@ -1,6 +1,6 @@
 /* The parts of sluice chat: JSON walked and messages kept; ten turns that read only what is new and say what a fresh reading
  * of the whole says. */
-#include "cli/chat_partner.h"
+#include "cli/chat_voice.h"
 #include "cli/json_in.h"
 #include "support.h"
 
@@ -212,12 +212,64 @@ static void test_ten_turns_real(void **state)
     converse(model, NULL, 24, true);
 }
 
+/* ---- what is shown ---- */
+
+/* What a voice writes for the events "T..." (a thought) and "A..." (of an answer). */
+static char *spoken(cli_voice *v, const char *const *events)
+{
+    char path[] = "/tmp/voice-XXXXXX", *text = calloc(1, 512);
+    int fd = mkstemp(path), former = dup(STDOUT_FILENO);
+    assert_non_null(text);
+    assert_true(fd >= 0 && former >= 0);
+    fflush(stdout);
+    dup2(fd, STDOUT_FILENO);
+    cli_voice_begin(v);
+    for (; *events; events++) {
+        const char *said = *events + 1;
+        sl_reply_event e = {.kind = **events == 'T' ? SL_REPLY_REASONING : SL_REPLY_CONTENT, .text = said, .n_bytes = strlen(said)};
+        cli_voice_event(v, &e);
+    }
+    cli_voice_end(v);
+    fflush(stdout);
+    dup2(former, STDOUT_FILENO);
+    close(former);
+    assert_true(pread(fd, text, 511, 0) >= 0);
+    close(fd);
+    unlink(path);
+    return text;
+}
+
+static void check_spoken(cli_voice v, const char *const *events, const char *want)
+{
+    char *text = spoken(&v, events);
+    assert_string_equal(text, want);
+    free(text);
+}
+
+static void test_voice(void **state)
+{
+    (void)state;
+    static const char *const both[] = {"Thm", "T, yes", "AYes", "A.", NULL}, *const thought[] = {"Thm", NULL};
+    static const char *const steering[] = {"Aa\033[2J\x07" "b\tc\n", "A\xc2\x9b" "d\xc3\xa9", NULL}, *const nothing[] = {NULL};
+    const cli_voice dimmed = {.is_terminal = true, .is_dimmed = true, .shows_thoughts = true};
+    const cli_voice no_color = {.is_terminal = true, .shows_thoughts = true}, pipe = {0};
+    check_spoken(dimmed, both, "\033[2mhm, yes\033[0m\n\nYes.\n");
+    check_spoken(dimmed, thought, "\033[2mhm\033[0m\n");
+    check_spoken(no_color, both, "[thinking]\nhm, yes\n[answer]\nYes.\n");
+    check_spoken(pipe, both, "Yes.\n");
+    check_spoken(pipe, thought, "\n");
+    check_spoken(pipe, nothing, "\n");
+    check_spoken(dimmed, steering, "a\xef\xbf\xbd[2J\xef\xbf\xbd" "b\tc\n\xef\xbf\xbd" "d\xc3\xa9\n");
+    check_spoken(pipe, steering, "a\033[2J\x07" "b\tc\n\xc2\x9b" "d\xc3\xa9\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_walk),
         cmocka_unit_test(test_walk_cut),
         cmocka_unit_test(test_talk),
+        cmocka_unit_test(test_voice),
         cmocka_unit_test(test_ten_turns_tiny),
         cmocka_unit_test(test_template_that_changes_answers),
         cmocka_unit_test(test_ten_turns_real),

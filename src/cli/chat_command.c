@@ -155,7 +155,9 @@ static cli_exit set(cli_chat_state *c, const char *words)
     }
     if (n && code == CLI_DONE) {
         if (o.sampler.seed != c->o.sampler.seed) c->partner.n_answer = 0;
-        c->o = o;
+        c->o.sampler = o.sampler;
+        c->o.n_predict = o.n_predict;
+        c->o.thinking = o.thinking;
         cli_note("%s %s", settings[i].name, value);
     }
     free(value);

@@ -100,7 +100,7 @@ static const flag flags[] = {
     {"--policy", KIND_ENUM, AT(engine.policy), ENGINE, "auto|pin|lru|fifo", 0, 0, "which weights stay in memory"},
     {"--experts", KIND_TEXT, AT(experts), ENGINE, "HOW", 0, 0, "of mixtures: exact, staged, hot or layer, a preset, fields (docs/experts.md)"},
     {"--predict", KIND_ENUM, AT(engine.predict), ENGINE, "auto|off|history|lookahead", 0, 0, "experts to read before they are asked for"},
-    {"--no-warm", KIND_FLAG, AT(no_warm), BIT(CLI_RUN) | BIT(CLI_PLAN) | BIT(CLI_BENCH), NULL, 0, 0, "neither use nor keep what earlier runs learned of experts"},
+    {"--no-warm", KIND_FLAG, AT(no_warm), TALKS | BIT(CLI_PLAN) | BIT(CLI_BENCH), NULL, 0, 0, "neither use nor keep what earlier runs learned of experts"},
     {"--expert-trace", KIND_TEXT, AT(expert_trace), BIT(CLI_RUN), "FILE", 0, 0, "write which experts were used, a line per layer"},
     {"--layers", KIND_TEXT, AT(engine.layers), ENGINE, "LIST", 0, 0, "run these layers in this order: 0-3,7,7"},
     {"--max-layers", KIND_U32, AT(engine.max_layers), ENGINE, "N", 1, 1e6, "run the first N layers"},
@@ -280,7 +280,7 @@ static cli_exit parse_word(cli_options *o, const char *word)
 static cli_exit settle_experts(cli_options *o, cli_command_id command)
 {
     sl_err err = {0};
-    bool learns = command == CLI_RUN || command == CLI_PLAN || command == CLI_BENCH;
+    bool learns = command == CLI_RUN || command == CLI_CHAT || command == CLI_PLAN || command == CLI_BENCH;
     if (learns && !o->no_warm && o->cache_dir[0]) o->engine.cache_dir = o->cache_dir;
     if (!o->experts || sl_expert_options_parse(o->experts, &o->engine.experts, &err) == SL_OK) return CLI_DONE;
     cli_error("--experts '%s': %s", o->experts, err.msg);
