@@ -1,5 +1,6 @@
-/* io_uring with direct I/O: up to DEPTH pieces under way (a step of a prompt may take the time of 30 of them), the rest of the requests queued here and submitted as
- * completions come.  There is no helper thread: submit, wait and poll drive the ring, one thread at a time, and reaping
+/* io_uring with direct I/O: up to DEPTH pieces under way, the rest of the requests queued here and submitted as
+ * completions come.  DEPTH is for a prompt's long steps: nobody looks at the ring while one runs, and the drive must not
+ * run dry meanwhile.  There is no helper thread: submit, wait and poll drive the ring, one thread at a time, and reaping
  * for one request reaps for all.
  *
  * Files are registered when the kernel lets us.  Buffers are not: registration pins memory against RLIMIT_MEMLOCK, and
