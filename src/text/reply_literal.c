@@ -37,7 +37,7 @@ void sl_reply_put_string(sl_buf *out, const char *text, size_t n)
         else
             sl_buf_printf(out, "\\u%04x", c);
     }
-    sl_buf_add(out, text + plain, n - plain);
+    if (plain < n) sl_buf_add(out, text + plain, n - plain); /* an empty string may be NULL */
     sl_buf_add(out, "\"", 1);
 }
 
