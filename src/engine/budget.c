@@ -23,8 +23,8 @@
 #define MARGIN_FIXED  (3u << 19)  /* 1.5 MiB: code pages, stacks, io rings, allocator slack; measured 0.9 */
 #define MARGIN_PART   256u        /* and this part of the budget: page tables are 1/512 of what they map */
 #define BASE_STEP     (1u << 18)
-#define BASE_FLOOR    (11u << 19) /* 5.5 MiB, margin included: above what fresh processes were seen to vary between (4.5 to
-                                     5.4), so that a budget that a plan named works in the run after it */
+#define BASE_FLOOR    (13u << 19) /* 6.5 MiB, margin included: above what fresh processes were seen to vary between (4.5 to
+                                     5.8), so that a budget that a plan named works in the run after it */
 
 /* Blocks are mapped, and entered in the ledger, in whole pages. */
 static uint64_t pages(uint64_t bytes)
