@@ -101,11 +101,7 @@ static const char *const questions[] = {
     "Thanks, goodbye.",
 };
 
-#if defined(__SANITIZE_ADDRESS__)
-enum { N_TURNS = 3 }; /* ten take minutes there */
-#else
 enum { N_TURNS = sizeof questions / sizeof *questions };
-#endif
 
 static cli_options options(const char *model, const char *template, uint32_t n_predict)
 {
