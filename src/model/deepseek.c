@@ -105,12 +105,7 @@ static void layer(sl_forward *f, const sl_layer *l)
     sl_step_attn_out(f, l);
     sl_step_residual(f);
 
-    sl_step_norm(f, l->v[SL_V_FFN_NORM]);
-    if (l->experts)
-        sl_step_moe(f, l);
-    else
-        sl_step_gated_mlp(f, l);
-    sl_step_residual(f);
+    sl_layer_feed_forward(f, l);
 }
 
 static const char *const gguf_arch[] = {"deepseek2", NULL};

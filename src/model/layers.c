@@ -139,6 +139,16 @@ void sl_step_residual(sl_forward *f)
     sl_add(f->be, f->x, n, f->h, n, n, f->n_tok);
 }
 
+void sl_layer_feed_forward(sl_forward *f, const sl_layer *l)
+{
+    sl_step_norm(f, l->v[SL_V_FFN_NORM]);
+    if (l->experts)
+        sl_step_moe(f, l);
+    else
+        sl_step_gated_mlp(f, l);
+    sl_step_residual(f);
+}
+
 void sl_layer_pre_norm(sl_forward *f, const sl_layer *l)
 {
     sl_step_norm(f, l->v[SL_V_ATTN_NORM]);
@@ -150,10 +160,5 @@ void sl_layer_pre_norm(sl_forward *f, const sl_layer *l)
     sl_step_attn_out(f, l);
     sl_step_residual(f);
 
-    sl_step_norm(f, l->v[SL_V_FFN_NORM]);
-    if (l->experts)
-        sl_step_moe(f, l);
-    else
-        sl_step_gated_mlp(f, l);
-    sl_step_residual(f);
+    sl_layer_feed_forward(f, l);
 }

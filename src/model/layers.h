@@ -21,6 +21,8 @@ void sl_step_residual(sl_forward *f);                       /* x += h, h times t
 /* For steps in other files: between two pieces of work, keeps the drive busy and looks whether to go on. */
 bool sl_step_canceled(sl_forward *f);
 
+/* The second half of a block: norm, experts or gated MLP, residual. */
+void sl_layer_feed_forward(sl_forward *f, const sl_layer *l);
 /* The pre-norm block of Llama and its descendants, from the steps above; q and k are normed where the layer has norms
  * for them, and experts take the place of the MLP where the layer has them. */
 void sl_layer_pre_norm(sl_forward *f, const sl_layer *l);
