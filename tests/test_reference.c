@@ -123,9 +123,10 @@ static void test_shards(void **state)
 static void test_quantised(void **state)
 {
     reference packed = load("tests/fixtures/tiny/gpt-oss/ids.txt", "tests/fixtures/tiny/gpt-oss/MXFP4.logits.f32");
-    /* cpu: 8-bit activations over 32 dimensions flip experts */
-    check_model("tests/fixtures/tiny/gpt-oss/gpt-oss-MXFP4.gguf", &packed, SCALAR_QUANT_BOUND, 1e9);
-    check_model("tests/fixtures/tiny/gpt-oss/hf", &packed, SCALAR_QUANT_BOUND, 1e9);
+    /* cpu: 0.57 measured (llama.cpp 0.32), far off but no noise, whose distance would be 1.4; put down to 8-bit activations
+     * over 32 dimensions, which flip experts */
+    check_model("tests/fixtures/tiny/gpt-oss/gpt-oss-MXFP4.gguf", &packed, SCALAR_QUANT_BOUND, 0.7);
+    check_model("tests/fixtures/tiny/gpt-oss/hf", &packed, SCALAR_QUANT_BOUND, 0.7);
     unload(&packed);
     static const struct {
         const char *base, *type;
