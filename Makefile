@@ -105,7 +105,7 @@ asan: deps
 	@BUILD=build-asan MODELS=$(MODELS) tests/run c fuzz
 
 # Runs the tests of what has threads under the thread sanitizer.
-TSAN_TESTS = $(foreach t,pool io backend engine experts,$(wildcard tests/test_$(t)*.c tests/test_os_$(t)*.c))
+TSAN_TESTS = $(foreach t,pool io stream backend engine experts,$(wildcard tests/test_$(t)*.c tests/test_os_$(t)*.c))
 tsan: deps
 	@$(MAKE) --no-print-directory -j$(JOBS) BUILD=build-tsan OPT="-O1 -g" SAN="-fsanitize=thread" \
 	    $(TSAN_TESTS:tests/%.c=build-tsan/tests/%)
