@@ -255,6 +255,8 @@ static cli_exit complete(run *r)
     if (r->n_made) cli_end_line();
     sl_engine_stats(r->m.engine, &r->result.engine);
     r->result.decode_bytes = r->result.engine.bytes_read - before.bytes_read;
+    r->result.decode_compute_s = r->result.engine.compute_s - before.compute_s;
+    r->result.decode_wait_s = r->result.engine.io_wait_s - before.io_wait_s;
     if (r->result.finish && strcmp(r->result.finish, "context") == 0)
         cli_note("the context of %u tokens is full; --ctx sets a larger one", r->ctx_tok);
     return code;

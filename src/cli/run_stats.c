@@ -62,6 +62,8 @@ static void put_work(cli_json *j, const cli_run_result *r)
     cli_json_f64(j, "decode_s", r->decode_s);
     cli_json_f64(j, "prefill_tok_s", rate((double)r->n_prompt, r->prefill_s));
     cli_json_f64(j, "decode_tok_s", rate((double)r->n_step, r->decode_s));
+    cli_json_f64(j, "decode_compute_s", r->decode_compute_s);
+    cli_json_f64(j, "decode_wait_s", r->decode_wait_s);
     cli_json_f64(j, "ttft_s", r->ttft_s);
 }
 

@@ -11,6 +11,7 @@ typedef struct {
     size_t n_step;              /* sweeps after the prompt's: one for each generated token but the last */
     double ttft_s;              /* from the start of the command, loading included, to the first token */
     double prefill_s, decode_s; /* decoding: from the first token to the end */
+    double decode_compute_s, decode_wait_s; /* of it */
     uint64_t decode_bytes;      /* read from the drive while decoding */
     const char *finish;         /* "end", "stop", "length", "context", "error", "interrupted" */
     sl_stats engine;

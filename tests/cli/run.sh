@@ -25,7 +25,7 @@ done
 runs "--stats-json" "$SLUICE" run "$llama" -p "$prompt" -n 12 --greedy --ignore-eos --stats-json "$work/stats"
 check "stdout stays pure" cmp -s "$out" "$work/text"
 is_json "the fixed keys are there" "$work/stats" 'all(k in d for k in """seed prompt_tokens generated_tokens prefill_s
-    decode_s prefill_tok_s decode_tok_s ttft_s budget_bytes peak_rss_bytes bytes_read bytes_read_per_token expert_hits
+    decode_s decode_compute_s decode_wait_s prefill_tok_s decode_tok_s ttft_s budget_bytes peak_rss_bytes bytes_read bytes_read_per_token expert_hits
     expert_misses prefetch_issued prefetch_used io_wait_s compute_s io_method threads backend routing prompt_ids
     tokens""".split())'
 is_json "counts agree" "$work/stats" \
