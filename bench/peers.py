@@ -1,7 +1,8 @@
-"""Installs the peers: llama.cpp from the source that npm's node-llama-cpp carries, ik_llama.cpp from its repository.  Both
-are built here, for this machine."""
+"""Installs the peers: llama.cpp from the source that npm's node-llama-cpp carries, ik_llama.cpp and BigMoeOnEdge from their
+repositories.  All are built here, for this machine."""
 
 import pathlib
+import shutil
 import subprocess
 
 LLAMA_TARGETS = ["llama-bench", "llama-completion", "llama-quantize", "llama-perplexity"]
@@ -11,7 +12,7 @@ IK_TARGETS = ["llama-bench", "llama-cli"]
 def tools(peer):
     """The folders that hold each peer's programs."""
     peer = pathlib.Path(peer).resolve()
-    return peer / "llama.cpp" / "build" / "bin", peer / "ik" / "build" / "bin"
+    return peer / "llama.cpp" / "build" / "bin", peer / "ik" / "build" / "bin", peer / "bmoe" / "build" / "cli" / "bmoe-cli"
 
 
 def call(*command, cwd=None):
@@ -24,7 +25,21 @@ def build(source, targets, options):
     call("cmake", "--build", source / "build", "-j", "2", "--target", *targets)
 
 
-def setup(peer, ik):
+def build_bmoe(peer, git):
+    """On the same llama.cpp; since its fork's hook isn't there, its --overlap isn't either."""
+    top = peer / "bmoe"
+    if not top.exists():
+        call("git", "clone", "-q", git, top)
+    source = top / "third_party" / "llama.cpp"
+    if not (source / "CMakeLists.txt").exists():
+        shutil.rmtree(source, ignore_errors=True)
+        shutil.copytree(peer / "llama.cpp", source, ignore=shutil.ignore_patterns("build", ".git"))
+    session = top / "core" / "src" / "engine" / "session.cpp"  # llama.cpp v0.5.0 renamed a field that it uses
+    session.write_text(session.read_text().replace("dp.n_past = n_past;", "dp.pos0 = n_past;"))
+    build(top, ["bmoe-cli"], ["-DBMOE_BUILD_TESTS=OFF", "-DLLAMA_BUILD_UI=OFF"])
+
+
+def setup(peer, ik, bmoe):
     peer.mkdir(parents=True, exist_ok=True)
     peer = peer.resolve()
     package = peer / "nlc" / "node_modules" / "node-llama-cpp"
@@ -39,3 +54,5 @@ def setup(peer, ik):
         call("git", "clone", "-q", ik, peer / "ik")
     if (peer / "ik").exists():
         build(peer / "ik", IK_TARGETS, ["-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_SERVER=OFF"])
+    if bmoe:
+        build_bmoe(peer, bmoe)

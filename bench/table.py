@@ -4,16 +4,22 @@ import json
 import statistics
 import sys
 
+import mixture
+
 CELL_TEXT = {
     "decode": "decoding, everything in memory (64 tokens from an empty context)",
     "prefill": "reading a prompt of 512 tokens, everything in memory",
     "long": "decoding at a context of 4,000 tokens, everything in memory",
     "half": "decoding in a cgroup of half the file",
     "quarter": "decoding in a cgroup of a quarter of the file",
+    "eighth": "decoding in a cgroup of 12 % of the file",
+    "prefill-quarter": "reading a prompt of 512 tokens in a cgroup of a quarter of the file",
     "first": "seconds to the first token of a 16-token prompt, whole process, in a cgroup of a quarter of the file",
 }
 HEAD = ("model", "runs", "sluice", "of the limit", "forecast off by", "best peer", "which", "/ best", "llama.cpp", "/ llama.cpp",
         "memory GB/s", "drive GB/s")
+MIXTURE_HEAD = ("model", "cell", "tok/s", "of the physical limit", "limit tok/s", "resident tok/s", "MB read per token", "/ LRU's",
+                "ms a token", "computing", "waiting", "drive GB/s", "slots", "path")
 
 
 def load(paths):
@@ -51,11 +57,31 @@ def error_of(cell):
     return lambda r: (r.get("bench") or r).get(key)
 
 
-def share_of(cell, own):
-    """Of the physical limit: decoding as sluice reports it; a first token against one reading of the file."""
+def share_of(cell, own, resident):
+    """Of the physical limit: decoding as sluice reports it; a mixture under a memory limit against what an LRU would read; a
+    first token against one reading of the file."""
     if cell == "first":
         return median_of(own, lambda r: r["file_bytes"] / r["drive_bytes_s"] / r["seconds"] if r.get("drive_bytes_s") else None)
+    if own and "lru_bytes_per_token" in own[0]:
+        return median_of(own, mixture_share(resident)) if cell != "prefill-quarter" else None
     return None if cell == "prefill" else median_of(own, in_bench("share_of_limit"))
+
+
+def mixture_limit(resident):
+    return lambda r: mixture.limit_tok_s(r["lru_bytes_per_token"], r["drive_bytes_s"], resident)
+
+
+def mixture_share(resident):
+    def share(r):
+        limit = mixture_limit(resident)(r)
+        return r["tok_s"] / limit if limit else None
+    return share
+
+
+def resident_tok_s(records, model):
+    """What sluice decodes with all in memory, by the same results."""
+    return median_of([r for r in records if (r["model"], r["cell"], r["engine"]) == (model, "decode", "sluice")],
+                     lambda r: r.get("tok_s"))
 
 
 def ratio(cell, ours, theirs):
@@ -65,7 +91,7 @@ def ratio(cell, ours, theirs):
     return theirs / ours if cell == "first" else ours / theirs
 
 
-def row(cell, model, records):
+def row(cell, model, records, resident):
     """One line; an engine that failed has no values."""
     good, failed = {}, {}
     for r in records:
@@ -82,7 +108,7 @@ def row(cell, model, records):
     own = [r for r in records if r["engine"] == "sluice" and "failed" not in r]
     ours, top = medians.get("sluice"), max(medians.values(), default=0)
     digits = 0 if top >= 1000 else 1 if top >= 100 else 2
-    share, memory, drive = share_of(cell, own), median_of(own, in_bench("memory_bytes_s")), median_of(own, in_bench("drive_bytes_s"))
+    share, memory, drive = share_of(cell, own, resident), median_of(own, in_bench("memory_bytes_s")), median_of(own, in_bench("drive_bytes_s"))
     return [model, str(max((len(v) for v in good.values()), default=0)),
             spread(good["sluice"], digits) if ours else failed.get("sluice", ""), number(share and 100 * share, "{:.0f} %"),
             number(median_of(own, error_of(cell)), "{:+.0%}"), spread(good[best], digits) if best else "; ".join(sorted(set(failed.values()))),
@@ -93,7 +119,29 @@ def row(cell, model, records):
 def rows(records):
     for cell in CELL_TEXT:
         models = dict.fromkeys(r["model"] for r in records if r["cell"] == cell)
-        yield cell, [row(cell, m, [r for r in records if r["cell"] == cell and r["model"] == m]) for m in models]
+        yield cell, [row(cell, m, [r for r in records if r["cell"] == cell and r["model"] == m], resident_tok_s(records, m))
+                     for m in models]
+
+
+def mixture_row(key, own, resident):
+    """What sluice read of a mixture's experts, beside a plain LRU with as many slots on the same routing."""
+
+    def middle(get, form, scale=1):
+        found = median_of(own, get)
+        return number(found and found * scale, form)
+    lru, a_token = "lru_bytes_per_token", median_of(own, lambda r: 1 / r["tok_s"])
+    return [*key, middle(lambda r: r["tok_s"], "{:.2f}"), middle(mixture_share(resident), "{:.0f} %", 100),
+            middle(mixture_limit(resident), "{:.2f}"), number(resident), middle(lambda r: r["bytes_read_per_token"], "{:.0f}", 1e-6),
+            middle(lambda r: r["bytes_read_per_token"] / r[lru] if r[lru] else None, "{:.2f}"), f"{1e3 * a_token:.0f}",
+            middle(lambda r: r["compute_per_token_s"], "{:.0f}", 1e3), middle(lambda r: r["wait_per_token_s"], "{:.0f}", 1e3),
+            middle(lambda r: r["drive_bytes_s"], "{:.2f}", 1e-9), str(own[-1]["expert_slots"]), own[-1]["expert_path"]]
+
+
+def mixture_rows(records):
+    found = [r for r in records if "lru_bytes_per_token" in r and r["cell"] != "prefill-quarter"]
+    for key in dict.fromkeys((r["model"], r["cell"]) for r in found):
+        own = [r for r in found if (r["model"], r["cell"]) == key]
+        yield mixture_row(key, own, resident_tok_s(records, key[0]))
 
 
 def conditions(records):
@@ -132,6 +180,9 @@ def markdown(records):
             yield from (f"### {CELL_TEXT[cell]}{unit}", "", "| " + " | ".join(HEAD) + " |", "|---" * len(HEAD) + "|")
             yield from ("| " + " | ".join(line) + " |" for line in lines)
             yield ""
+    if lines := list(mixture_rows(records)):
+        yield from ("### sluice on mixtures: reads beside an LRU with as many slots", "", "| " + " | ".join(MIXTURE_HEAD) + " |",
+                    "|---" * len(MIXTURE_HEAD) + "|", *("| " + " | ".join(line) + " |" for line in lines), "")
     yield from ("### every engine, medians", "", *every_engine(records), "")
 
 
