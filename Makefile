@@ -121,6 +121,10 @@ fuzz:
 	    build-fuzz/fuzz_$$f -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=build-fuzz/found/$$f/ \
 	        build-fuzz/found/$$f fuzz/corpus/$$f || exit 1; done
 
+# Proves the budget on a mixture larger than memory, MODEL=file.gguf: cgroups of 12, 25 and 50 % of it; root, half an hour.
+proof: all
+	tests/long/proof.py $(MODEL) --sluice $(BUILD)/sluice
+
 # Measures the real model resident and streamed at half its size, and sets both against the machine's limits.
 bench: all
 	tools/fetch_models $(MODELS) smollm2
@@ -158,6 +162,6 @@ clean:
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
 
-.PHONY: all tests deps run test asan tsan fuzz bench check-layout install stats format-check clean
+.PHONY: all tests deps run test asan tsan fuzz proof bench check-layout install stats format-check clean
 .DELETE_ON_ERROR:
 .SECONDARY:

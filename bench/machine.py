@@ -37,7 +37,8 @@ class CgroupV1:
 
     def report(self):
         return {"peak_bytes": int((self.dir / "memory.max_usage_in_bytes").read_text()),
-                "oom_kills": self.field("memory.oom_control", "oom_kill")}
+                "oom_kills": self.field("memory.oom_control", "oom_kill"),
+                "limit_hits": int((self.dir / "memory.failcnt").read_text())}
 
     def close(self):
         with contextlib.suppress(OSError):
@@ -61,7 +62,7 @@ class CgroupV2(CgroupV1):
     def report(self):
         peak = self.dir / "memory.peak"  # Linux 5.19
         return {"peak_bytes": int(peak.read_text()) if peak.exists() else None,
-                "oom_kills": self.field("memory.events", "oom_kill")}
+                "oom_kills": self.field("memory.events", "oom_kill"), "limit_hits": self.field("memory.events", "max")}
 
     def close(self):
         self.dir.rmdir()
@@ -90,7 +91,7 @@ def children_s():
 def run(command, limit=None, drop=False, timeout=600, env=None):
     """Runs command, in a cgroup of limit bytes where one is given; drop empties the page cache before.  Returns a dict:
     returncode, stdout, stderr, wall_s, others_cpu_s and steal_s (what other programs and the host used meanwhile) and, with a
-    limit, peak_bytes and oom_kills."""
+    limit, peak_bytes, oom_kills and limit_hits (how often an allocation met the limit)."""
     group = cgroup(limit) if limit else None
     try:
         if drop:
