@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes tests/fixtures/tiny: a seeded tiny model per family, in every container, with float32 reference logits.
 
-    tools/make_fixtures.py PEER [OUT [NAME ...]]       OUT: tests/fixtures/tiny; NAME: only these families
+    tools/make_fixtures.py PEER [OUT [NAME ...]]       OUT: tests/fixtures/tiny; NAME: only these
+                                                   families, or quant/g128
 
 PEER is a folder with llama.cpp/ (its source, for convert_hf_to_gguf.py, and build/bin/llama-quantize) and, for the check
 against llama.cpp, peer_ref with its libraries below nlc/. Needs torch, transformers 5, tokenizers, sentencepiece, gguf.
@@ -19,6 +20,11 @@ and beside them
                            one weight type throughout (llama-quantize --pure; norms stay F32): base `q64` (hidden 64) for
                            the types with blocks of 32 and the 16-bit floats, `q256` (hidden 256) for the K types; logits by
                            transformers from the weights dequantised to float32
+    quant/g128-MXFP4.gguf  gpt-oss at hidden 128, its experts in MXFP4, others F32
+    gpt-oss/               hf/ has the experts in MXFP4, as codes and scales; hf-plain/ has them as stacks in BF16, as
+                           transformers writes dequantised ones; MXFP4.logits.f32 are of the weights in both and in
+                           gpt-oss-MXFP4.gguf, MXFP4.cpu.logits.f32 of the same with activations rounded to 8 bits, by the
+                           cpu backend's law, before they meet MXFP4
 
 Before anything is kept it is checked: a prefill and eight single steps give the prefill's logits; transformers reading the
 GGUF gives the logits of the dequantised weights; llama.cpp agrees within its own precision; and each family's
@@ -270,6 +276,8 @@ QUANT = {
         ["Q4_K", "Q5_K", "Q6_K"]),
 }
 FAMILIES.update(moe_families.families(Family, fill, VOCAB))
+WIDE_GPT_OSS = dataclasses.replace(FAMILIES["gpt-oss"], config=dict(
+    FAMILIES["gpt-oss"].config, hidden_size=128, intermediate_size=64, head_dim=32))
 N_QUANT_IDS = 24
 
 
@@ -343,6 +351,11 @@ def prefill_then_step(model, ids, n_step):
 def relative(x, ref):
     """The largest relative L2 distance of any position."""
     return float(np.max(np.linalg.norm(x - ref, axis=1) / np.linalg.norm(ref, axis=1)))
+
+
+def middle(x, ref):
+    """The median of the relative L2 distances of the positions."""
+    return float(np.median(np.linalg.norm(x - ref, axis=1) / np.linalg.norm(ref, axis=1)))
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -521,13 +534,19 @@ def make_family(name, family, peer, llama_cpp, out):
         moe_families.relayout(path, out / name / ("%s-%s.gguf" % (name, layout)), layout)
     if name == "gpt-oss":
         packed = out / name / "gpt-oss-MXFP4.gguf"
-        logits = prefill(moe_families.mxfp4_experts(path, packed, hf, build_eager(family)), ids)
+        model = moe_families.mxfp4_experts(path, packed, hf, build_eager(family))
+        logits = prefill(model, ids)
         logits.astype("<f4").tofile(out / name / "MXFP4.logits.f32")
+        with moe_families.rounded_activations():
+            law = prefill(model, ids)
+        print("    activations rounded as on cpu: %.2e off, median %.2e" % (relative(law, logits), middle(law, logits)))
+        law.astype("<f4").tofile(out / name / "MXFP4.cpu.logits.f32")
+        moe_families.plain_hf(model, hf, out / name / "hf-plain")
+        check("transformers reading hf-plain/", relative(prefill(load(out / name / "hf-plain"), ids), logits), 1e-6)
         theirs = llama_cpp.logits(packed, ids)
         if theirs is not None:
             # its 8-bit activations flip an expert now and then, so half of the positions have to do
-            off = np.linalg.norm(theirs - logits, axis=1) / np.linalg.norm(logits, axis=1)
-            check("llama.cpp, %s, median" % packed.name, float(np.median(off)), 1e-1)
+            check("llama.cpp, %s, median" % packed.name, middle(theirs, logits), 1e-1)
     if name == "llama":
         shard(hf, out / name / "hf-sharded", 3)
         assert relative(prefill(load(out / name / "hf-sharded"), ids), logits) == 0
@@ -575,6 +594,29 @@ def make_quantised(base, family, kinds, peer, llama_cpp, out):
     shutil.rmtree(work)
 
 
+def make_packed_experts(base, family, peer, llama_cpp, out):
+    """gpt-oss with experts in MXFP4, wide enough for 8-bit activations to choose the same experts."""
+    import texts
+    print("quant/" + base)
+    work = pathlib.Path(tempfile.mkdtemp())
+    folder = out / "quant"
+    folder.mkdir(exist_ok=True)
+    tok = write_hf(family, work / "hf", work)
+    ids = tok.encode("\n".join(texts.CORPUS.splitlines()[5:7])).ids[:N_QUANT_IDS]
+    (folder / (base + ".ids.txt")).write_text(",".join(map(str, ids)) + "\n")
+    convert(peer, work / "hf", work / "none", work / "f32.gguf", TOKENIZERS[family.tokenizer]["pre"])
+    packed = folder / (base + "-MXFP4.gguf")
+    model = moe_families.mxfp4_experts(work / "f32.gguf", packed, work / "hf", build_eager(family))
+    logits = prefill(model, ids)
+    with moe_families.rounded_activations():
+        check("activations rounded as on cpu", relative(prefill(model, ids), logits), 2e-2)
+    theirs = llama_cpp.logits(packed, ids)
+    if theirs is not None:
+        check("llama.cpp, median", middle(theirs, logits), 2e-2)
+    logits.astype("<f4").tofile(folder / (base + "-MXFP4.logits.f32"))
+    shutil.rmtree(work)
+
+
 def main():
     if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
         sys.stderr.write(__doc__)
@@ -598,7 +640,9 @@ def main():
     for base, (family, kinds) in QUANT.items():
         if not only:
             make_quantised(base, family, kinds, peer, llama_cpp, made)
-    for old in [out / name for name in only] if only else [out]:
+    if not only or "quant/g128" in only:
+        make_packed_experts("g128", WIDE_GPT_OSS, peer, llama_cpp, made)
+    for old in [out / name for name in only if name in FAMILIES] if only else [out]:
         if old.exists():
             shutil.rmtree(old)
     out.parent.mkdir(parents=True, exist_ok=True)

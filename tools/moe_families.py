@@ -1,6 +1,8 @@
 """The mixture-of-experts families of make_fixtures.py: seeded tiny configurations, what is peculiar to each, and GGUF files
 in the layouts that llama.cpp's converter does not write (gate and up in one stack, a tensor for every expert)."""
 
+import contextlib
+
 import numpy as np
 
 ROPE = dict(rope_type="default", rope_theta=10000.0)
@@ -187,6 +189,40 @@ def mxfp4_experts(source, out, hf, model):
         state[experts + "down_proj"][:] = of("down")
     model.load_state_dict(state)
     return model
+
+
+def plain_hf(model, hf, out):
+    """hf/ with its experts in BF16, which holds every value of MXFP4, laid out as transformers has them."""
+    import shutil
+    import torch
+    from safetensors.torch import load_file, save_file
+    shutil.copytree(hf, out)
+    tensors = {n: t for n, t in load_file(hf / "model.safetensors").items() if not n.endswith(("_blocks", "_scales"))}
+    for name, w in model.state_dict().items():
+        if name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            tensors[name] = w.to(torch.bfloat16)
+            assert torch.equal(tensors[name].float(), w)
+    save_file(tensors, out / "model.safetensors", metadata={"format": "pt"})
+
+
+@contextlib.contextmanager
+def rounded_activations():
+    """What gpt-oss' experts multiply by MXFP4 is rounded as the law of the cpu backend has it (src/backend/backend.h)."""
+    import torch
+    from transformers.models.gpt_oss.modeling_gpt_oss import GptOssExperts
+    forward, gate = GptOssExperts.forward, GptOssExperts._apply_gate
+
+    def rounded(x):
+        halves = x.reshape(-1, 16)
+        d = halves.abs().amax(1, keepdim=True) / 127
+        return (torch.round(halves * (1 / d)) * d).nan_to_num(0).reshape(x.shape)
+
+    GptOssExperts.forward = lambda self, x, *more, **named: forward(self, rounded(x), *more, **named)
+    GptOssExperts._apply_gate = lambda self, x: rounded(gate(self, x))
+    try:
+        yield
+    finally:
+        GptOssExperts.forward, GptOssExperts._apply_gate = forward, gate
 
 
 LAYOUTS = {"qwen3moe": ["fused", "each"], "mixtral": ["each"]}
