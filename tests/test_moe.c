@@ -135,23 +135,34 @@ static void nan_logits_still_choose_experts(void **state)
 
 /* ---- products of many inputs ---- */
 
-enum { JOB_IN = 512, JOB_OUT = 27, N_JOB = 45, JOB_TOK = 5 };
+enum { JOB_IN = 512, JOB_OUT = 27, N_JOB = 45, JOB_TOK = 8 };
 
-static void check_jobs(const bc_backend *cpu, sl_backend *b, const sl_matrix *w, size_t n_w, const float *x)
+static void check_jobs(const char *name, sl_backend *b, const sl_matrix *w, size_t n_w, const float *x)
 {
+    static const uint32_t n_tok[] = {1, JOB_TOK, 1, 1, 3, 5, JOB_TOK};
     static float got[N_JOB][JOB_TOK * JOB_OUT], want[N_JOB][JOB_TOK * JOB_OUT];
     sl_matmul_job jobs[N_JOB];
     memset(got, 0, sizeof got);
     memset(want, 0, sizeof want);
     for (size_t i = 0; i < N_JOB; i++) {
-        /* some share their input, most have one token */
-        jobs[i] = (sl_matmul_job){&w[i % n_w], x + i / 3 * 7, got[i], JOB_IN, JOB_OUT, i % 9 == 8 ? JOB_TOK : 1};
+        /* three share an input, and their types have different rules */
+        jobs[i] = (sl_matmul_job){&w[i % n_w], x + i / 3 * 7, got[i], JOB_IN, JOB_OUT, n_tok[i / 3 % COUNT(n_tok)]};
         sl_product p = {jobs[i].w, want[i], JOB_OUT};
         sl_matmul(b, &p, 1, jobs[i].x, JOB_IN, jobs[i].n_tok);
     }
     sl_matmul_jobs(b, jobs, N_JOB);
     for (size_t i = 0; i < N_JOB; i++)
-        if (memcmp(got[i], want[i], sizeof got[i])) fail_msg("job %zu differs from a product of its own on %s", i, cpu ? cpu->name : "scalar");
+        if (memcmp(got[i], want[i], sizeof got[i])) fail_msg("job %zu differs from a product of its own on %s", i, name);
+}
+
+/* Room for one input of JOB_TOK tokens and one rule: jobs go out one by one, and rule by rule. */
+static void check_little_room(const sl_matrix *w, size_t n_w, const float *x)
+{
+    sl_backend_options opt = {.kind = SL_BACKEND_CPU, .n_thread = 3, .max_tok = JOB_TOK, .max_in = JOB_IN, .max_head_dim = 8};
+    sl_backend *b = NULL;
+    assert_int_equal(sl_backend_open(&b, &opt, NULL, NULL), SL_OK);
+    check_jobs("cpu with little room", b, w, n_w, x);
+    sl_backend_close(b);
 }
 
 static void jobs_are_products(void **state)
@@ -177,8 +188,9 @@ static void jobs_are_products(void **state)
         w[k].part[1].first_row = 10;
         w[k].part[1].n_row = JOB_OUT - 10;
     }
-    check_jobs(NULL, bc_scalar(), w, COUNT(types), x);
-    for (size_t i = 0; i < n_cpu; i++) check_jobs(&cpu[i], cpu[i].b, w, COUNT(types), x);
+    check_jobs("scalar", bc_scalar(), w, COUNT(types), x);
+    for (size_t i = 0; i < n_cpu; i++) check_jobs(cpu[i].name, cpu[i].b, w, COUNT(types), x);
+    check_little_room(w, COUNT(types), x);
 }
 
 /* Codes and scales apart, split at other rows, every second row: the bits of the same rows as blocks. */

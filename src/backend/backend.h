@@ -28,7 +28,7 @@ typedef struct {
     uint32_t max_in;       /* largest n_in of a matrix */
     uint32_t max_head_dim; /* for attention scratch */
     bool scales_apart;     /* matrices with scales apart will come (sl_matrix.scales) */
-    uint32_t n_job_input;  /* most inputs of one token each in a call of sl_matmul_jobs; more are done in turns */
+    uint32_t n_job_input;  /* inputs of one token each that sl_matmul_jobs does at once; more are done in turns */
 } sl_backend_options;
 
 /* Scratch (quantised activations, attention partials, panels) that open() will take, for the plan; whole pages. */
@@ -66,8 +66,8 @@ typedef struct {
 void sl_matmul(sl_backend *b, const sl_product *p, uint32_t n_product, const float *x, size_t ld_x, uint32_t n_tok);
 
 /* Products that do not share their input, for the experts of a mixture: y = x w^T for every job by the law of sl_matmul, so
- * the bits of a job do not depend on the others.  Many jobs of one token each, as decoding has, are one piece of work for
- * the threads. */
+ * the bits of a job do not depend on the others.  As many jobs as have room for their inputs in the scratch (n_job_input of
+ * one token each, or max_tok tokens) are one piece of work for the threads. */
 typedef struct {
     const sl_matrix *w;
     const float *x; /* [n_tok][n_in], stride ld_x */

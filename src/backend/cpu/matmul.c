@@ -1,9 +1,9 @@
-/* sl_matmul of the cpu backend: quantises the activations, cuts the rows of all products into chunks, and lets the
- * threads fetch them.  The law is in backend.h, what a kernel is in matmul_int.h.
+/* sl_matmul and sl_matmul_jobs of the cpu backend: quantises the activations, cuts the rows of all products into chunks,
+ * and lets the threads fetch them.  The law is in backend.h, what a kernel is in matmul_int.h.
  *
  * A call for one token is one dispatch: the caller quantises (a microsecond) and then joins the others.  With more
  * tokens quantising is a dispatch of its own, and products of different rules follow each other, so that one area
- * serves both. */
+ * serves both.  Jobs are put together as far as all their inputs find room. */
 #include "backend/backend_int.h"
 #include "backend/cpu/matmul_int.h"
 
@@ -16,7 +16,9 @@ enum {
     CHUNK_MAX_BYTES = 256 << 10,
     AHEAD_BYTES = 6 << 10, /* how far to prefetch, in whole groups or panels */
     EARLY_TOK = 16,
-    SOLO_BYTES = 16 << 10, /* weight bytes times tokens that are not worth waking anyone for */
+    EARLY_CHUNKS = 32,       /* per thread */
+    SOLO_BYTES = 16 << 10,   /* weight bytes times tokens that are not worth waking anyone for */
+    SOLO_ELEMENTS = 16384,   /* of activations to quantise: the same */
     ALIGN = 64,
 };
 
@@ -65,13 +67,18 @@ static uint32_t job_inputs(const sl_backend_options *opt)
     return opt->n_job_input < 1 ? 1 : opt->n_job_input > BATCH ? BATCH : opt->n_job_input;
 }
 
-uint64_t sl_cpu_matmul_scratch_bytes(const sl_backend_options *opt)
+static uint64_t acts_bytes(const sl_backend_options *opt)
 {
-    uint32_t n_thread = opt->n_thread ? opt->n_thread : sl_cpu_count();
     uint64_t one = act_bytes(1, opt->max_in, SL_RULE_32 | SL_RULE_256);
     uint64_t many =
         sl_max_u64(act_bytes(opt->max_tok, opt->max_in, SL_RULE_32), act_bytes(opt->max_tok, opt->max_in, SL_RULE_256));
-    return ALIGN + (uint64_t)n_thread * (SL_MM_PIECE_BYTES + joined_bytes(opt)) + sl_max_u64(one * job_inputs(opt), many);
+    return sl_max_u64(one * job_inputs(opt), many);
+}
+
+uint64_t sl_cpu_matmul_scratch_bytes(const sl_backend_options *opt)
+{
+    uint32_t n_thread = opt->n_thread ? opt->n_thread : sl_cpu_count();
+    return ALIGN + (uint64_t)n_thread * (SL_MM_PIECE_BYTES + joined_bytes(opt)) + acts_bytes(opt);
 }
 
 /* ---- the work of one dispatch ---- */
@@ -82,6 +89,7 @@ typedef struct {
     const sl_matrix *w;
     float *y;
     size_t ld_y;
+    uint32_t step;        /* rows of a group or panel */
     uint32_t rows;        /* of a chunk */
     uint32_t first_chunk; /* number of the product's first */
 } item;
@@ -89,9 +97,8 @@ typedef struct {
 typedef struct {
     uint8_t *pieces; /* [n_thread][piece_bytes]: a piece of a panel, then joined rows */
     size_t piece_bytes;
-    uint32_t n_tok;  /* of every item */
-    uint32_t step;   /* rows of a group or panel */
     uint32_t n_item, n_chunk;
+    bool early; /* a thread claims its next chunk before it starts on one */
     item items[BATCH];
     _Alignas(ALIGN) atomic_uint next; /* chunk; relaxed: the pool orders everything else */
 } job;
@@ -129,10 +136,10 @@ static void point_at(sl_mm_rows *rows, const sl_matrix *w, uint32_t row, uint32_
 }
 
 /* Rows [row, row + n) of a chunk: one group or panel. */
-static void multiply(const job *j, const item *it, const sl_mm_rows *rows, uint32_t row, uint32_t n, uint8_t *piece)
+static void multiply(const item *it, const sl_mm_rows *rows, uint32_t row, uint32_t n, uint8_t *piece)
 {
     float y[SL_MM_GROUP];
-    if (j->n_tok > 1) {
+    if (it->act->n_tok > 1) {
         it->kernel->many(rows, n, it->act, piece, it->y + row, it->ld_y);
     } else if (n == SL_MM_GROUP) {
         it->kernel->one(rows, it->act, it->y + row);
@@ -143,10 +150,10 @@ static void multiply(const job *j, const item *it, const sl_mm_rows *rows, uint3
 }
 
 /* What to prefetch while rows [row, row + step) of c are at work: rows a little later, perhaps of the next chunk. */
-static const uint8_t *ahead_of(const job *j, const chunk *c, const chunk *next, uint32_t row)
+static const uint8_t *ahead_of(const chunk *c, const chunk *next, uint32_t row)
 {
     const sl_matrix *w = c->it->w;
-    uint64_t later = row + j->step * (1 + AHEAD_BYTES / (1 + w->row_bytes * j->step));
+    uint64_t later = row + c->it->step * (1 + AHEAD_BYTES / (1 + w->row_bytes * c->it->step));
     if (later < c->end) return row_at(w, (uint32_t)later);
     if (!next) return row_at(w, row);
     later = next->row + sl_min_u64(later - c->end, next->end - next->row - 1);
@@ -154,14 +161,15 @@ static const uint8_t *ahead_of(const job *j, const chunk *c, const chunk *next, 
 }
 
 /* next is what this thread does after c; NULL: nothing. */
-static void run_chunk(const job *j, const chunk *c, const chunk *next, uint8_t *piece)
+static void run_chunk(const chunk *c, const chunk *next, uint8_t *piece)
 {
+    const uint32_t step = c->it->step;
     sl_mm_rows rows;
-    for (uint32_t row = c->row; row < c->end; row += j->step) {
-        uint32_t n = c->end - row < j->step ? c->end - row : j->step;
-        point_at(&rows, c->it->w, row, n, j->step, piece + SL_MM_PIECE_BYTES);
-        rows.ahead = ahead_of(j, c, next, row);
-        multiply(j, c->it, &rows, row, n, piece);
+    for (uint32_t row = c->row; row < c->end; row += step) {
+        uint32_t n = c->end - row < step ? c->end - row : step;
+        point_at(&rows, c->it->w, row, n, step, piece + SL_MM_PIECE_BYTES);
+        rows.ahead = ahead_of(c, next, row);
+        multiply(c->it, &rows, row, n, piece);
     }
 }
 
@@ -170,45 +178,61 @@ static uint32_t claim(job *j)
     return atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed);
 }
 
-/* With few tokens memory is what counts: a thread then claims the next chunk before it starts on one, to know what to
- * prefetch at its end.  With many that would only make the threads finish less evenly. */
+/* A thread that claims its next chunk before it starts on one knows what to prefetch at its end.  With few chunks of many
+ * tokens that would only make the threads finish less evenly. */
 static void work(void *arg, uint32_t i_thread, uint32_t n_thread)
 {
     job *j = arg;
     (void)n_thread;
     uint8_t *piece = j->pieces + i_thread * j->piece_bytes;
-    bool early = j->n_tok < EARLY_TOK;
-    for (uint32_t i = claim(j), k; i < j->n_chunk; i = early ? k : claim(j)) {
-        k = early ? claim(j) : j->n_chunk;
+    for (uint32_t i = claim(j), k; i < j->n_chunk; i = j->early ? k : claim(j)) {
+        k = j->early ? claim(j) : j->n_chunk;
         chunk c = chunk_at(j, i), next = k < j->n_chunk ? chunk_at(j, k) : c;
-        run_chunk(j, &c, k < j->n_chunk ? &next : NULL, piece);
+        run_chunk(&c, k < j->n_chunk ? &next : NULL, piece);
     }
 }
 
 /* ---- cutting ---- */
 
-static uint64_t total_bytes(const job *j)
+static uint64_t item_bytes(const item *it)
 {
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < j->n_item; i++)
-        sum += j->items[i].w->n_out * j->items[i].w->row_bytes;
-    return sum;
+    return it->w->n_out * it->w->row_bytes;
 }
 
-/* Chunks of about equal bytes, whole groups or panels each. */
+/* Chunks of about equal work, whole groups or panels each. */
 static void cut(job *j, uint32_t n_thread)
 {
-    uint64_t want = sl_max_u64(CHUNK_MIN_BYTES, total_bytes(j) / (n_thread * CHUNKS_PER_THREAD));
-    want = sl_min_u64(want, CHUNK_MAX_BYTES) / (1 + j->n_tok / 8);
+    uint64_t sum = 0;
+    uint32_t most_tok = 0;
+    for (uint32_t i = 0; i < j->n_item; i++) sum += item_bytes(&j->items[i]);
+    uint64_t want = sl_max_u64(CHUNK_MIN_BYTES, sum / (n_thread * CHUNKS_PER_THREAD));
+    want = sl_min_u64(want, CHUNK_MAX_BYTES);
     j->n_chunk = 0;
     for (uint32_t i = 0; i < j->n_item; i++) {
         item *it = &j->items[i];
-        uint64_t steps = sl_max_u64(1, want / (it->w->row_bytes * j->step));
-        steps = sl_min_u64(steps, (it->w->n_out + j->step - 1) / j->step);
-        it->rows = (uint32_t)steps * j->step;
+        uint64_t steps = sl_max_u64(1, want / (1 + it->act->n_tok / 8) / (it->w->row_bytes * it->step));
+        steps = sl_min_u64(steps, (it->w->n_out + it->step - 1) / it->step);
+        it->rows = (uint32_t)steps * it->step;
         it->first_chunk = j->n_chunk;
         j->n_chunk += (it->w->n_out + it->rows - 1) / it->rows;
+        if (it->act->n_tok > most_tok) most_tok = it->act->n_tok;
     }
+    j->early = most_tok < EARLY_TOK || j->n_chunk >= EARLY_CHUNKS * n_thread;
+}
+
+static bool is_small(const job *j)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < j->n_item; i++) sum += item_bytes(&j->items[i]) * j->items[i].act->n_tok;
+    return sum < SOLO_BYTES;
+}
+
+static void add_item(job *j, const sl_mm_level *level, const sl_matrix *w, const sl_qact *act, float *y, size_t ld_y)
+{
+    uint32_t step = act->n_tok > 1 ? level->panel : SL_MM_GROUP;
+    if (!w->n_out) return;
+    j->items[j->n_item++] =
+        (item){.kernel = kernel_of(level, w->type->id), .act = act, .w = w, .y = y, .ld_y = ld_y, .step = step};
 }
 
 static void dispatch(sl_backend *b, job *j)
@@ -217,7 +241,7 @@ static void dispatch(sl_backend *b, job *j)
     if (!j->n_item) return;
     cut(j, n_thread);
     atomic_store_explicit(&j->next, 0, memory_order_relaxed);
-    if (n_thread == 1 || j->n_chunk == 1 || total_bytes(j) * j->n_tok < SOLO_BYTES)
+    if (n_thread == 1 || j->n_chunk == 1 || is_small(j))
         work(j, 0, 1);
     else
         sl_pool_run(b->pool, work, j);
@@ -227,23 +251,34 @@ static void dispatch(sl_backend *b, job *j)
 /* ---- activations ---- */
 
 typedef struct {
-    const sl_qact *act;
+    const sl_qact *acts;
+    const unsigned *rules; /* of each */
+    uint32_t n_act;
     sl_cpu_level level;
-    unsigned rules;
 } quantise_job;
 
+/* A thread's share of all groups, one input behind the other. */
 static void quantise_part(void *arg, uint32_t i_thread, uint32_t n_thread)
 {
     const quantise_job *q = arg;
-    uint64_t n = sl_qact_groups(q->act);
-    sl_qact_quantise(q->act, q->level, q->rules, (uint32_t)(n * i_thread / n_thread),
-                     (uint32_t)(n * (i_thread + 1) / n_thread));
+    uint64_t all = 0, at = 0, from, to;
+    for (uint32_t i = 0; i < q->n_act; i++) all += sl_qact_groups(&q->acts[i]);
+    sl_share(all, i_thread, n_thread, &from, &to);
+    for (uint32_t i = 0, n; i < q->n_act && at < to; i++, at += n) {
+        n = sl_qact_groups(&q->acts[i]);
+        if (at + n <= from) continue;
+        sl_qact_quantise(&q->acts[i], q->level, q->rules[i], (uint32_t)(sl_max_u64(at, from) - at),
+                         (uint32_t)(sl_min_u64(at + n, to) - at));
+    }
 }
 
-static void quantise(sl_backend *b, const sl_qact *act, unsigned rules)
+static void quantise(sl_backend *b, const sl_qact *acts, const unsigned *rules, uint32_t n_act)
 {
-    quantise_job q = {act, b->opt.level, rules};
-    if (sl_qact_groups(act) > 1 && rules != SL_RULE_FLOAT)
+    quantise_job q = {acts, rules, n_act, b->opt.level};
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < n_act; i++)
+        if (rules[i] != SL_RULE_FLOAT) n += (uint64_t)acts[i].n_in * acts[i].n_tok;
+    if (n >= SOLO_ELEMENTS)
         sl_pool_run(b->pool, quantise_part, &q);
     else
         quantise_part(&q, 0, 1);
@@ -264,11 +299,10 @@ static void run_rules(sl_backend *b, const sl_mm_level *level, job *j, sl_qact *
                       const sl_product *p, uint32_t n_product)
 {
     sl_qact_layout(act, &arena, rules);
-    quantise(b, act, rules);
+    quantise(b, act, &rules, 1);
     for (uint32_t i = 0; i < n_product; i++) {
-        const sl_mm_kernel *k = kernel_of(level, p[i].w->type->id);
-        if (!(k->rule & rules) || !p[i].w->n_out) continue;
-        j->items[j->n_item++] = (item){.kernel = k, .act = act, .w = p[i].w, .y = p[i].y, .ld_y = p[i].ld_y};
+        if (!(kernel_of(level, p[i].w->type->id)->rule & rules)) continue;
+        add_item(j, level, p[i].w, act, p[i].y, p[i].ld_y);
         if (j->n_item == BATCH) dispatch(b, j);
     }
     dispatch(b, j);
@@ -289,7 +323,7 @@ void sl_cpu_matmul(sl_backend *b, const sl_product *p, uint32_t n_product, const
     const sl_mm_level *level = level_of(b->opt.level);
     uint8_t *scratch = scratch_of(b);
     sl_qact act = {.x = x, .ld_x = ld_x, .n_in = p[0].w->n_in, .n_tok = n_tok, .width = n_tok > 1 ? level->width : 1};
-    job j = {.pieces = scratch, .piece_bytes = piece_bytes(b), .n_tok = n_tok, .step = n_tok > 1 ? level->panel : SL_MM_GROUP};
+    job j = {.pieces = scratch, .piece_bytes = piece_bytes(b)};
     sl_arena arena = {.base = scratch + b->opt.n_thread * piece_bytes(b), .cap = SIZE_MAX / 2};
     unsigned rules = rules_of(level, p, n_product);
     if (n_tok == 1) {
@@ -302,6 +336,15 @@ void sl_cpu_matmul(sl_backend *b, const sl_product *p, uint32_t n_product, const
 
 /* ---- many products of different inputs ---- */
 
+/* Jobs whose inputs find room together, as one piece of work. */
+typedef struct {
+    job j;
+    sl_qact acts[BATCH];
+    unsigned rules[BATCH]; /* of each */
+    uint32_t n_act;
+    sl_arena arena;
+} batch;
+
 /* How many jobs from the first on share its input. */
 static uint32_t same_input(const sl_matmul_job *jobs, uint32_t n_job)
 {
@@ -312,42 +355,55 @@ static uint32_t same_input(const sl_matmul_job *jobs, uint32_t n_job)
     return n;
 }
 
-/* Jobs of one token each, as many as one dispatch takes; returns their number. */
-static uint32_t run_singles(sl_backend *b, const sl_mm_level *level, const sl_matmul_job *jobs, uint32_t n_job)
+/* n jobs of one input; false: there is no room for it. */
+static bool add_jobs(batch *t, const sl_mm_level *level, const sl_matmul_job *jobs, uint32_t n)
 {
-    sl_qact acts[BATCH];
+    sl_arena arena = t->arena;
+    sl_qact *act = &t->acts[t->n_act];
+    unsigned rules = 0;
+    if (t->j.n_item + n > BATCH || t->n_act == BATCH) return false;
+    for (uint32_t i = 0; i < n; i++) rules |= kernel_of(level, jobs[i].w->type->id)->rule;
+    *act = (sl_qact){.x = jobs[0].x, .ld_x = jobs[0].ld_x, .n_in = jobs[0].w->n_in, .n_tok = jobs[0].n_tok};
+    act->width = act->n_tok > 1 ? level->width : 1;
+    sl_qact_layout(act, &arena, rules);
+    if (arena.failed) return false;
+    t->arena = arena;
+    t->rules[t->n_act++] = rules;
+    for (uint32_t i = 0; i < n; i++) add_item(&t->j, level, jobs[i].w, act, jobs[i].y, jobs[i].ld_y);
+    return true;
+}
+
+/* Jobs from the first on, as many as one dispatch takes; returns their number, 0 if the first input alone is too large. */
+static uint32_t run_batch(sl_backend *b, const sl_mm_level *level, const sl_matmul_job *jobs, uint32_t n_job)
+{
     uint8_t *scratch = scratch_of(b);
-    job j = {.pieces = scratch, .piece_bytes = piece_bytes(b), .n_tok = 1, .step = SL_MM_GROUP};
-    sl_arena arena = {.base = scratch + b->opt.n_thread * piece_bytes(b), .cap = SIZE_MAX / 2};
-    uint32_t done = 0, most = job_inputs(&b->opt);
-    for (uint32_t k = 0; k < most && done < n_job && jobs[done].n_tok == 1; k++) {
-        uint32_t n = same_input(jobs + done, n_job - done);
-        if (j.n_item + n > BATCH) break;
-        unsigned rules = 0;
-        for (uint32_t i = 0; i < n; i++) rules |= kernel_of(level, jobs[done + i].w->type->id)->rule;
-        acts[k] = (sl_qact){.x = jobs[done].x, .n_in = jobs[done].w->n_in, .n_tok = 1, .width = 1};
-        sl_qact_layout(&acts[k], &arena, rules);
-        quantise(b, &acts[k], rules);
-        for (uint32_t i = 0; i < n; i++, done++) {
-            const sl_matrix *w = jobs[done].w;
-            j.items[j.n_item++] = (item){kernel_of(level, w->type->id), &acts[k], w, jobs[done].y, jobs[done].ld_y, 0, 0};
-        }
+    batch t = {.j = {.pieces = scratch, .piece_bytes = piece_bytes(b)},
+               .arena = {.base = scratch + b->opt.n_thread * piece_bytes(b), .cap = acts_bytes(&b->opt)}};
+    uint32_t done = 0;
+    for (uint32_t n; done < n_job; done += n) {
+        n = same_input(jobs + done, n_job - done);
+        if (jobs[done].n_tok && !add_jobs(&t, level, jobs + done, n)) break;
     }
-    dispatch(b, &j);
+    quantise(b, t.acts, t.rules, t.n_act);
+    dispatch(b, &t.j);
     return done;
+}
+
+/* Jobs of one input of many tokens and more than one rule are products: rule by rule the input has room. */
+static uint32_t run_products(sl_backend *b, const sl_matmul_job *jobs, uint32_t n_job)
+{
+    uint32_t n = same_input(jobs, n_job);
+    sl_product p[BATCH];
+    for (uint32_t i = 0; i < n; i++) p[i] = (sl_product){jobs[i].w, jobs[i].y, jobs[i].ld_y};
+    sl_cpu_matmul(b, p, n, jobs[0].x, jobs[0].ld_x, jobs[0].n_tok);
+    return n;
 }
 
 void sl_cpu_matmul_jobs(sl_backend *b, const sl_matmul_job *jobs, uint32_t n_job)
 {
     const sl_mm_level *level = level_of(b->opt.level);
     for (uint32_t i = 0, n; i < n_job; i += n) {
-        sl_product p[BATCH];
-        if (jobs[i].n_tok == 1) {
-            n = run_singles(b, level, jobs + i, n_job - i);
-            continue;
-        }
-        n = same_input(jobs + i, n_job - i);
-        for (uint32_t k = 0; k < n; k++) p[k] = (sl_product){jobs[i + k].w, jobs[i + k].y, jobs[i + k].ld_y};
-        if (jobs[i].n_tok) sl_cpu_matmul(b, p, n, jobs[i].x, jobs[i].ld_x, jobs[i].n_tok);
+        n = run_batch(b, level, jobs + i, n_job - i);
+        if (!n) n = run_products(b, jobs + i, n_job - i);
     }
 }
