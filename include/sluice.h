@@ -199,6 +199,12 @@ typedef struct {
  * errors  ARG names the word */
 SL_API sl_status sl_expert_options_parse(const char *text, sl_expert_options *out, sl_err *err);
 
+/* Called once by sl_engine_open, with the tokenizer (NULL: the model has none) and the plan, before memory is taken for
+ * weights: a caller that knows its prompt may set the context that it needs (*ctx_tok, at most plan->ctx_max_tok), for which
+ * the memory is then split anew.  What it has allocated counts as the program's.  Any status but OK ends open with it. */
+typedef struct sl_plan sl_plan;
+typedef sl_status (*sl_settle_fn)(void *user, sl_tokenizer *tokenizer, const sl_plan *plan, uint32_t *ctx_tok, sl_err *err);
+
 typedef struct {
     size_t struct_size;         /* set by the init function */
     uint64_t memory_bytes;      /* bound on the whole process; 0: what the machine can spare */
@@ -224,12 +230,16 @@ typedef struct {
     sl_progress_fn progress;
     void *progress_user;
     const volatile bool *cancel; /* polled while loading: once true, open ends with CANCELED; NULL: never */
+    bool load_late;       /* open reads no weights that stay: the first prompt does, computing meanwhile (reading by mmap is
+                             as ever); progress is then called while feeding */
+    sl_settle_fn settle;  /* NULL: nothing to settle */
+    void *settle_user;
 } sl_engine_options;
 
 SL_API void sl_engine_options_init(sl_engine_options *opt);
 
 /* The budget split and forecast.  Sizes in bytes, rates per second. */
-typedef struct {
+struct sl_plan {
     bool fits;
     uint64_t budget_bytes;       /* the bound */
     uint64_t base_bytes;         /* program, libraries, stacks, small objects */
@@ -263,7 +273,7 @@ typedef struct {
     double prefill_compute_s, prefill_wait_s;    /* of the whole prompt: computing, waiting for reads */
     double decode_compute_s, decode_wait_s;      /* of one token */
     char limit[32];                              /* "drive", "memory" or "compute": what bounds decoding */
-} sl_plan;
+};
 
 /* Headers, then a look of one to two seconds at the drive (unless opt->drive_bytes_s is set), the memory and what the model's
  * own layers cost on this machine, within the budget's memory.  A budget that is too small is not an error here: fits is false,
@@ -296,7 +306,7 @@ typedef struct {
 typedef struct {
     uint64_t budget_bytes, peak_rss_bytes, ledger_peak_bytes;
     uint64_t bytes_read, reads;         /* from the drive, load included */
-    uint64_t load_bytes_read;
+    uint64_t load_bytes_read;           /* of these, by opening, and for weights that stay */
     uint64_t layers_executed, tensors_loaded, tensors_released, prefetched, failed, hits, misses;
     uint64_t madvise_drops, madvise_needs;
     double io_wait_s, compute_s, load_s; /* waiting for reads; inside layers and the head; opening */

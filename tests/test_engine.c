@@ -143,6 +143,7 @@ static void test_one_digest(void **state)
                 o.io = methods[k % 4];
                 o.prefill_chunk_tok = chunks[(k + (size_t)b) % 3];
                 o.n_threads = 1 + (uint32_t)(k / 4);
+                o.load_late = (k + (size_t)b) % 2;
                 uint64_t stream = 0, extra = plan_of(models[m], &o).model_bytes * (uint64_t)b / 12;
                 uint64_t got = run_tight(models[m], &o, extra, &stream);
                 if (got != want) fail_msg("%s: another digest at budget %d, case %zu", models[m], b, k);
@@ -429,6 +430,48 @@ static void test_too_small_a_budget_is_refused_with_the_sum(void **state)
     assert_non_null(strstr(err.msg, "largest context that fits"));
 }
 
+typedef struct {
+    uint32_t n_call, want_tok;
+    sl_status answer;
+    bool tokenizer;
+} settling;
+
+static sl_status on_settle(void *user, sl_tokenizer *t, const sl_plan *plan, uint32_t *ctx_tok, sl_err *err)
+{
+    settling *s = user;
+    s->n_call++;
+    s->tokenizer = t != NULL;
+    assert_true(plan->fits && plan->ctx_tok > 0);
+    *ctx_tok = s->want_tok;
+    return s->answer == SL_OK ? SL_OK : sl_fail(err, s->answer, "not this one");
+}
+
+static void test_the_context_is_settled_while_opening(void **state)
+{
+    (void)state;
+    settling s = {.want_tok = 65};
+    sl_engine_options o;
+    sl_err err = {0};
+    sl_engine *e = NULL;
+    sl_plan p;
+    support_engine_options(&o);
+    uint64_t want = run(models[0], &o);
+    o.ctx_tok = 0;
+    o.settle = on_settle;
+    o.settle_user = &s;
+    ASSERT_OK(sl_engine_open(&e, models[0], &o, &err), err);
+    sl_engine_get_plan(e, &p);
+    assert_int_equal(s.n_call, 1);
+    assert_int_equal(p.ctx_tok, 65);
+    assert_int_equal(s.tokenizer, sl_engine_tokenizer(e) != NULL);
+    assert_int_equal(digest_and_close(models[0], e), want);
+    s.want_tok = UINT32_MAX;
+    assert_int_equal(sl_engine_open(&e, models[0], &o, &err), SL_ERR_ARG);
+    s.answer = SL_ERR_LIMIT;
+    assert_int_equal(sl_engine_open(&e, models[0], &o, &err), SL_ERR_LIMIT);
+    assert_string_equal(err.msg, "not this one");
+}
+
 static void test_two_engines_in_one_process(void **state)
 {
     (void)state;
@@ -490,6 +533,7 @@ static void test_every_failed_read_fails_its_request_only(void **state)
         support_engine_options(&o);
         uint64_t want = run(model, &o);
         o.io = methods[k / 3];
+        o.load_late = k % 4 < 2;
         bool done = false;
         int n = 1;
         for (; !done && n < 4000; n++) {
@@ -600,6 +644,7 @@ int main(void)
         cmocka_unit_test(test_layer_lists),
         cmocka_unit_test(test_layer_subsets_compute),
         cmocka_unit_test(test_too_small_a_budget_is_refused_with_the_sum),
+        cmocka_unit_test(test_the_context_is_settled_while_opening),
         cmocka_unit_test(test_two_engines_in_one_process),
         cmocka_unit_test(test_every_failed_read_fails_its_request_only),
         cmocka_unit_test(test_delayed_reads_change_nothing),

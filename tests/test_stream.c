@@ -69,6 +69,7 @@ static void test_bytes_with_late_reader(void **state)
         for (uint64_t share = 0; share <= 8; share += 1 + share / 4) {
             sl_residency_options opt = world_options(&w, aligns[world_below(&rng, 3)]);
             opt.policy = policies[world_below(&rng, 3)];
+            opt.load_late = world_below(&rng, 2);
             uint64_t avail = budget_at(&opt, share, 8), live = sl_alloc_live_bytes();
             sl_residency_plan p = plan_of(&opt, avail);
             sl_ledger ledger;
@@ -104,6 +105,7 @@ static void small_units(const reader *kind, uint64_t seed)
         sl_residency_options opt = world_options(&w, io->align);
         opt.views = kind->views;
         opt.policy = policies[world_below(&rng, 3)];
+        opt.load_late = seed % 2;
         uint64_t avail = budget_at(&opt, share, 4);
         sl_residency_plan p = plan_of(&opt, avail);
         sl_ledger ledger;

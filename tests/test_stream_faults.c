@@ -78,8 +78,11 @@ static void test_every_read_and_submission_fails_once(void **state)
         for (size_t k = 0; k < 3; k++) {
             opt.policy = policies[k];
             uint64_t avail = budget_at(&opt, 1 + seed % 2, 3);
-            walk_failures(&w, &opt, avail, false);
-            walk_failures(&w, &opt, avail, true);
+            for (int late = 0; late < 2; late++) {
+                opt.load_late = late;
+                walk_failures(&w, &opt, avail, false);
+                walk_failures(&w, &opt, avail, true);
+            }
         }
     }
 }
@@ -96,13 +99,15 @@ static void test_every_allocation_fails_once(void **state)
     static world w;
     static late_io late;
     world_make(&w, 210);
-    for (int views = 0; views < 2; views++) {
+    for (int round = 0; round < 3; round++) {
+        bool views = round == 1;
         files f;
         files_write(&f, &w);
         sl_io *memory = NULL;
         ok(sl_io_open_memory(&memory, (const uint8_t *const *)f.data, w.file_bytes, f.n, &last_err));
         sl_residency_options opt = world_options(&w, PAGE);
         opt.views = views;
+        opt.load_late = round == 2;
         uint64_t avail = budget_at(&opt, 1, 2), live = sl_alloc_live_bytes();
         for (int at = 1;; at++) {
             sl_ledger ledger;
@@ -178,6 +183,7 @@ static void test_faulty_reader(void **state)
             sl_io *io = NULL;
             ok(reader_open(&io, &kind, &f, &w, &faults));
             sl_residency_options opt = world_options(&w, io->align);
+            opt.load_late = at % 2;
             life(&w, &opt, budget_at(&opt, 1, 2), io, NULL, SL_ERR_IO);
             sl_io_close(io);
             if (faults.calls < at) break;

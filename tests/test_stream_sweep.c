@@ -408,6 +408,49 @@ static sl_status slow_wait(sl_io *io, sl_io_req *req, sl_err *err)
     return late_wait(io, req, err);
 }
 
+/* Nothing is read by load(); the first sweep reads every byte once, computing begins long before the last, and the order is
+ * that of use. */
+static void test_load_late(void **state)
+{
+    (void)state;
+    static world w;
+    static late_io late;
+    large_world(&w);
+    sl_residency_options opt = world_options(&w, PAGE);
+    opt.load_late = true;
+    for (uint64_t share = 0; share <= 2; share++) { /* little stays, half, all */
+        late_open(&late, &w, PAGE);
+        sl_residency *r = NULL;
+        uint64_t avail = budget_at(&opt, share, 2);
+        sl_residency_plan p = plan_of(&opt, avail);
+        ok(sl_residency_open(&r, &opt, avail, &late.io, NULL, &last_err));
+        load_log log = {0};
+        ok(sl_residency_load(r, &log.cancel, on_load, &log, &last_err));
+        assert_int_equal(late.n_read, 0);
+        uint32_t seq[6], n = in_order(&w, seq);
+        sl_matrix views[MAX_ROWS];
+        ok(sl_residency_begin(r, seq, n, false, &last_err));
+        for (uint32_t i = 0; i < n; i++) {
+            ok(sl_residency_acquire(r, i, views, &last_err));
+            if (i == 0) assert_true(late.n_flight > 0 && late.io.bytes_read < w.file_bytes[0] / 2); /* the rest is coming */
+            assert_true(world_check_views(&w, i, views));
+            sl_residency_release(r, i);
+        }
+        sl_residency_end(r);
+        assert_int_equal(late.n_flight, 0);
+        sl_residency_stats s;
+        sl_residency_get_stats(r, &s);
+        assert_int_equal(s.resident_bytes, p.resident_bytes);
+        if (p.resident_bytes) assert_int_equal(log.last, p.resident_bytes);
+        assert_in_range(late.io.bytes_read, w.file_bytes[0] - PAGE, w.file_bytes[0] + n * 3 * PAGE); /* shared pages twice */
+        uint64_t before = late.io.bytes_read;
+        sweep(r, &w, seq, n, false);
+        assert_in_range(late.io.bytes_read - before, p.stream_bytes - (p.stream_bytes ? PAGE : 0), p.stream_bytes);
+        sl_residency_close(r);
+        assert_int_equal(late.n_wrong, 0);
+    }
+}
+
 static void test_cancel_while_loading(void **state)
 {
     (void)state;
@@ -442,6 +485,7 @@ int main(void)
         cmocka_unit_test(test_misuse),
         cmocka_unit_test(test_refusal_has_the_sum),
         cmocka_unit_test(test_load),
+        cmocka_unit_test(test_load_late),
         cmocka_unit_test(test_cancel_while_loading),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

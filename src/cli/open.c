@@ -8,7 +8,8 @@ cli_exit cli_model_open(cli_model *m, const char *model, const sl_engine_options
 {
     sl_err err = {0};
     *m = (cli_model){0};
-    if (sl_engine_open(&m->engine, model, opt, &err) != SL_OK) return cli_fail(&err);
+    if (sl_engine_open(&m->engine, model, opt, &err) != SL_OK)
+        return opt->settle && !err.msg[0] ? CLI_FAILED : cli_fail(&err); /* a settling that fails has said why */
     if (sl_session_open(&m->session, m->engine, &err) != SL_OK) {
         cli_model_close(m);
         return cli_fail(&err);

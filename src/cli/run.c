@@ -1,5 +1,6 @@
-/* sluice run: completes a text.  Everything that can be refused is refused before a weight is read: the tokenizer and
- * the plan come from headers alone. */
+/* sluice run: completes a text.  Everything that can be refused is refused before a weight is read: while the engine opens,
+ * it shows the tokenizer and the plan, which come from headers alone, and takes the context that the text needs (settle).
+ * The weights that stay are read along with the prompt. */
 #include "cli/commands.h"
 #include "cli/expert_trace.h"
 #include "cli/constrain.h"
@@ -8,7 +9,6 @@
 #include "cli/stop.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +20,7 @@ typedef struct {
     int32_t *prompt, *made;
     size_t n_prompt, n_made;
     uint32_t ctx_tok;
+    cli_exit settled; /* how the settling ended, which has then said why */
     cli_model m;
     sl_sampler *sampler;
     sl_detok *detok;
@@ -60,49 +61,30 @@ static cli_exit check_flags(const cli_options *o)
     return CLI_USAGE;
 }
 
-static cli_exit encode_prompt(run *r)
+static cli_exit encode_prompt(run *r, sl_tokenizer *t)
 {
-    sl_err err = {0};
-    sl_tokenizer *t = NULL;
     char *text = NULL;
     size_t n_bytes = 0;
-    cli_exit code = check_flags(r->o);
-    if (code == CLI_DONE) code = cli_read_text(r->o, &text, &n_bytes);
+    cli_exit code = cli_read_text(r->o, &text, &n_bytes);
     if (code != CLI_DONE) return code;
-    /* what it warns of, the engine will warn of again */
-    if (sl_tokenizer_open(&t, r->o->model, NULL, NULL, &err) != SL_OK)
-        code = cli_fail(&err);
-    else if (r->o->chat)
+    if (r->o->chat)
         code = encode_turn(r, t, text, n_bytes);
     else
         code = cli_encode(t, text, n_bytes, SL_ENCODE_BOS | SL_ENCODE_SPECIAL, &r->prompt, &r->n_prompt);
-    sl_tokenizer_close(t);
     free(text);
-    malloc_trim(0); /* the engine's budget covers what this process still holds */
     return code == CLI_DONE ? check_prompt(r) : code;
 }
 
-/* Settles the context.  Without --ctx it is what this run needs, if the budget can hold that much at all; else the
- * default. */
-static cli_exit settle_context(run *r)
+/* Without --ctx the context is what this run needs, if the budget can hold that much at all; else the default. */
+static cli_exit choose_context(run *r, const sl_plan *plan)
 {
-    sl_engine_options opt = r->o->engine;
-    sl_plan plan;
-    sl_err err = {0};
-    opt.no_probe = true;
-    opt.n_constrained = r->constraint.wanted;
-    opt.log = NULL; /* the engine will say it again */
-    if (sl_engine_plan(r->o->model, &opt, &plan, &err) != SL_OK) return cli_fail(&err);
-    if (!plan.fits) {
-        err.code = SL_ERR_BUDGET;
-        return cli_fail(&err);
-    }
+    uint32_t given = r->o->engine.ctx_tok;
     uint64_t need = r->n_prompt + (uint64_t)r->o->n_predict;
-    uint64_t most = plan.ctx_max_tok > plan.ctx_tok ? plan.ctx_max_tok : plan.ctx_tok;
-    r->ctx_tok = !opt.ctx_tok && need <= most ? (uint32_t)need : plan.ctx_tok;
+    uint64_t most = plan->ctx_max_tok > plan->ctx_tok ? plan->ctx_max_tok : plan->ctx_tok;
+    r->ctx_tok = !given && need <= most ? (uint32_t)need : plan->ctx_tok;
     if (r->n_prompt > r->ctx_tok) {
         cli_error("the prompt has %zu tokens, the context holds %u%s", r->n_prompt, r->ctx_tok,
-                  opt.ctx_tok ? " (--ctx)" : "; --ctx sets a larger one");
+                  given ? " (--ctx)" : "; --ctx sets a larger one");
         return CLI_FAILED;
     }
     return CLI_DONE;
@@ -117,6 +99,22 @@ static cli_exit open_files(run *r)
     if (r->stats_file) return CLI_DONE;
     cli_error("--stats-json '%s': cannot be written: %s", path, strerror(errno));
     return CLI_FAILED;
+}
+
+static sl_status settle(void *user, sl_tokenizer *t, const sl_plan *plan, uint32_t *ctx_tok, sl_err *err)
+{
+    run *r = user;
+    (void)err;
+    if (t) {
+        r->settled = encode_prompt(r, t);
+    } else {
+        cli_error("%s: has no tokenizer, which a text needs", r->o->model);
+        r->settled = CLI_FAILED;
+    }
+    if (r->settled == CLI_DONE) r->settled = choose_context(r, plan);
+    if (r->settled == CLI_DONE) r->settled = open_files(r);
+    *ctx_tok = r->ctx_tok;
+    return r->settled == CLI_DONE ? SL_OK : SL_ERR_CANCELED;
 }
 
 /* ---- the model ---- */
@@ -140,10 +138,13 @@ static cli_exit open_tools(run *r)
 static cli_exit open_model(run *r)
 {
     sl_engine_options opt = r->o->engine;
-    opt.ctx_tok = r->ctx_tok;
     opt.no_probe = true;
+    opt.load_late = true;
     opt.n_constrained = r->constraint.wanted;
+    opt.settle = settle;
+    opt.settle_user = r;
     cli_exit code = cli_model_open(&r->m, r->o->model, &opt);
+    if (r->settled != CLI_DONE) return r->settled;
     if (code == CLI_DONE) cli_expert_trace_follow(&r->trace, r->m.engine);
     return code == CLI_DONE ? open_tools(r) : code;
 }
@@ -300,10 +301,8 @@ static void clean_up(run *r)
 cli_exit cli_run(const cli_options *o)
 {
     run r = {.o = o, .begin_s = cli_now_s()};
-    cli_exit code = cli_constraint_read(&r.constraint, o);
-    if (code == CLI_DONE) code = encode_prompt(&r);
-    if (code == CLI_DONE) code = settle_context(&r);
-    if (code == CLI_DONE) code = open_files(&r);
+    cli_exit code = check_flags(o);
+    if (code == CLI_DONE) code = cli_constraint_read(&r.constraint, o);
     if (code == CLI_DONE) code = open_model(&r);
     if (code == CLI_DONE) code = report(&r, complete(&r));
     clean_up(&r);

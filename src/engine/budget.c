@@ -100,6 +100,7 @@ void sl_residency_options_for(const sl_parts *p, const sl_engine_options *opt, u
         .policy = opt->policy,
         .align = align,
         .views = views,
+        .load_late = opt->load_late,
     };
 }
 

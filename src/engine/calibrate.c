@@ -265,6 +265,7 @@ static sl_status open_sample(sample *s, sl_io *io, bool blank, sl_err *err)
     e->io = io;
     e->log = (sl_log){0};
     e->opt.progress = NULL;
+    e->opt.load_late = false;
     e->kv_type = sl_kv_type_for(&e->opt);
     sl_ledger_init(&e->ledger, e->plan.budget_bytes);
     sl_status rc = set_order(s, err);

@@ -131,6 +131,24 @@ sl_status sl_engine_open_memory(sl_engine *e, sl_io *io, sl_err *err)
     return open_residency(e, io, err);
 }
 
+static sl_status split_budget(sl_engine *e, sl_err *err)
+{
+    sl_status rc = sl_budget_split(&e->parts, &e->opt, e->io->align, e->io->ops->view != NULL, &e->record, &e->plan, err);
+    return rc == SL_OK && !e->plan.fits ? sl_budget_refuse(&e->parts, &e->plan, err) : rc;
+}
+
+/* The plan, and once more when the caller has looked at it. */
+static sl_status settle(sl_engine *e, sl_err *err)
+{
+    sl_status rc = split_budget(e, err);
+    if (rc != SL_OK || !e->opt.settle) return rc;
+    rc = e->opt.settle(e->opt.settle_user, e->parts.tok, &e->plan, &e->opt.ctx_tok, err);
+    if (rc == SL_OK) rc = sl_engine_check_options(&e->opt, err);
+    if (rc != SL_OK) return rc;
+    sl_parts_measure_base(&e->parts);
+    return split_budget(e, err);
+}
+
 sl_status sl_engine_open(sl_engine **out, const char *model, const sl_engine_options *opt, sl_err *err)
 {
     return sl_engine_open_wrapped(out, model, opt, NULL, NULL, err);
@@ -153,12 +171,7 @@ sl_status sl_engine_open_wrapped(sl_engine **out, const char *model, const sl_en
     if ((rc = sl_parts_open_io(&e->parts, opt, &e->log, &e->io, err)) != SL_OK) goto fail;
     e->io->cancel = opt->cancel;
     if (wrap && (rc = wrap(user, &e->io, err)) != SL_OK) goto fail;
-    rc = sl_budget_split(&e->parts, opt, e->io->align, e->io->ops->view != NULL, &e->record, &e->plan, err);
-    if (rc != SL_OK) goto fail;
-    if (!e->plan.fits) {
-        rc = sl_budget_refuse(&e->parts, &e->plan, err);
-        goto fail;
-    }
+    if ((rc = settle(e, err)) != SL_OK) goto fail;
     sl_ledger_init(&e->ledger, e->plan.budget_bytes);
     if ((rc = sl_engine_open_memory(e, e->io, err)) != SL_OK) goto fail;
     e->io->cancel = NULL;
@@ -263,7 +276,7 @@ void sl_engine_stats(const sl_engine *e, sl_stats *out)
         .ledger_peak_bytes = e->ledger.peak,
         .bytes_read = __atomic_load_n(&e->io->bytes_read, __ATOMIC_RELAXED),
         .reads = __atomic_load_n(&e->io->reads, __ATOMIC_RELAXED),
-        .load_bytes_read = e->load_bytes_read,
+        .load_bytes_read = e->load_bytes_read + (e->opt.load_late ? r.resident_bytes : 0),
         .layers_executed = e->layers_executed,
         .tensors_loaded = r.tensors_loaded,
         .tensors_released = r.tensors_released,

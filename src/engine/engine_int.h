@@ -21,6 +21,8 @@ typedef struct {
 
 sl_status sl_parts_open(sl_parts *p, const char *model, const sl_engine_options *opt, sl_err *err);
 void sl_parts_close(sl_parts *p);
+/* What the process holds beyond what the ledger will list: measured after headers, and texts, were parsed and freed. */
+void sl_parts_measure_base(sl_parts *p);
 
 /* Parts of the public description (parts.c): totals of the directory; shapes of an understood model. */
 void sl_model_info_from_store(sl_model_info *info, const sl_store *store);

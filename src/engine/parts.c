@@ -66,12 +66,11 @@ static sl_status open_tokenizer(sl_parts *p, const sl_log *log, sl_err *err)
     return sl_fail(err, rc, "%s", why.msg);
 }
 
-/* What the process holds beyond what the ledger will list: measured after the headers were parsed and freed. */
-static uint64_t measure_base(const sl_parts *p)
+void sl_parts_measure_base(sl_parts *p)
 {
     malloc_trim(0);
     uint64_t rss = sl_mem_rss_bytes(), tok = p->tok ? sl_tokenizer_bytes(p->tok) : 0;
-    return rss > tok ? rss - tok : rss;
+    p->base_bytes = rss > tok ? rss - tok : rss;
 }
 
 sl_status sl_parts_open(sl_parts *p, const char *model, const sl_engine_options *opt, sl_err *err)
@@ -92,7 +91,7 @@ sl_status sl_parts_open(sl_parts *p, const char *model, const sl_engine_options 
     sl_model_info_from_config(&p->info, p->model);
     p->info.name = p->name;
     p->info.architecture = p->arch;
-    p->base_bytes = measure_base(p);
+    sl_parts_measure_base(p);
     return SL_OK;
 }
 

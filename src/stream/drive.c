@@ -14,6 +14,7 @@ static bool drive_window(sl_residency *r, const sl_window *w)
 void sl_residency_drive(sl_residency *r)
 {
     if (r->layout.opt.views) return;
+    sl_arrival_read_ahead(r);
     for (uint32_t i = 0; i < r->plan.n_window; i++)
         if (drive_window(r, &r->windows[i])) return; /* one call moves the whole queue */
 }

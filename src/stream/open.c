@@ -48,9 +48,11 @@ static sl_status take_memory(sl_residency *r, sl_err *err)
 {
     const sl_residency_plan *p = &r->plan;
     sl_status rc = SL_OK;
+    /* what is loaded late becomes resident with its first read, while others are under way */
+    unsigned pages = SL_BLOCK_HUGE | (r->layout.opt.load_late ? SL_BLOCK_LAZY : 0u);
     if (r->layout.opt.views) return r->ledger ? enter_views(r, err) : SL_OK;
     if (p->resident_bytes)
-        rc = sl_block_open(&r->resident, r->ledger, SL_MEM_RESIDENT, p->resident_bytes, SL_BLOCK_HUGE,
+        rc = sl_block_open(&r->resident, r->ledger, SL_MEM_RESIDENT, p->resident_bytes, pages,
                            "resident weights", err);
     if (rc == SL_OK && p->window_bytes + p->staging_bytes)
         rc = sl_block_open(&r->moving, r->ledger, SL_MEM_WINDOW, p->window_bytes + p->staging_bytes, SL_BLOCK_HUGE,
@@ -71,7 +73,7 @@ static sl_status list_resident(sl_residency *r, sl_err *err)
     r->keep = sl_calloc(n + 1u, sizeof *r->keep);
     if (!r->keep) return no_memory(err);
     r->n_keep = sl_layout_resident(&r->layout, r->keep, &bytes);
-    return SL_OK;
+    return sl_arrival_open(r, err);
 }
 
 static sl_status list_streamed(sl_residency *r, sl_err *err)
@@ -161,6 +163,7 @@ void sl_residency_close(sl_residency *r)
 {
     if (!r) return;
     if (r->windows) sl_residency_quiesce(r);
+    sl_arrival_close(r);
     sl_block_close(&r->resident);
     sl_block_close(&r->moving);
     if (r->ledger_resident) sl_ledger_give(r->ledger, SL_MEM_RESIDENT, r->ledger_resident);

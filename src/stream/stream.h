@@ -37,6 +37,7 @@ typedef struct {
     sl_policy policy;        /* AUTO is PIN */
     uint32_t align;          /* of direct reads: sl_io.align, or 4096 when planning without a file open */
     bool views;              /* the read method gives views (mmap, memory): no windows of our own */
+    bool load_late;          /* load() leaves the resident set to the first sweeps; without effect with views */
 } sl_residency_options;
 
 /* Pure arithmetic: how avail_bytes would be used. */
@@ -59,7 +60,9 @@ typedef struct sl_residency sl_residency;
 /* Takes memory for avail_bytes (ledger kinds RESIDENT and WINDOW).  errors BUDGET when it does not fit, NOMEM. */
 sl_status sl_residency_open(sl_residency **out, const sl_residency_options *opt, uint64_t avail_bytes, sl_io *io,
                             sl_ledger *ledger, sl_err *err);
-/* Reads the resident set.  cancel (may be NULL) is polled between reads; progress as in the options of the engine. */
+/* Reads the resident set.  cancel (may be NULL) is polled between reads; progress as in the options of the engine.
+ * With load_late it reads nothing: the sweeps do, each unit's part before the unit is first used and as far ahead as reads
+ * can be under way; progress is then called from within them, and reads that fail are errors of acquire and table_rows. */
 sl_status sl_residency_load(sl_residency *r, const volatile bool *cancel, sl_progress_fn progress, void *user, sl_err *err);
 void sl_residency_close(sl_residency *r); /* waits for reads under way */
 
@@ -73,7 +76,7 @@ sl_status sl_residency_begin(sl_residency *r, const uint32_t *sequence, uint32_t
  *         LIMIT: every window is held */
 sl_status sl_residency_acquire(sl_residency *r, uint32_t i, sl_matrix *views, sl_err *err);
 void sl_residency_release(sl_residency *r, uint32_t i);
-/* A matrix of a unit that is resident whole, without acquiring it; false when part of it streams. */
+/* A matrix of a unit that is resident whole, without acquiring it; false when part of it streams or is still to come. */
 bool sl_residency_peek(sl_residency *r, uint32_t unit, uint32_t i_rows, sl_matrix *view);
 /* Called now and then while computing: starts queued reads that the reader can't start by itself.  Never blocks. */
 void sl_residency_drive(sl_residency *r);
@@ -91,6 +94,7 @@ void sl_residency_set_prefetch_hook(sl_residency *r, void (*hook)(void *user, ui
 typedef struct {
     uint64_t acquired, released, prefetched, failed, hits, misses, evictions;
     uint64_t tensors_loaded, tensors_released;
+    uint64_t resident_bytes; /* of the resident set that are here */
     double wait_s;
     bool huge;
 } sl_residency_stats;

@@ -1,8 +1,8 @@
 /* Private to the room: the layout of units on disk and in memory, and the state of a residency.
  *
  * Reading order: extents.c (ranges of rows become reads), plan.c (how many bytes stay), open.c (what a plan takes),
- * resident.c (the part that stays), windows.c (the part that passes through), sweep.c (the protocol), drive.c (reads that
- * need a push), table.c (rows of the embedding table). */
+ * resident.c (the part that stays), arrival.c (how it gets there), windows.c (the part that passes through), sweep.c (the
+ * protocol), drive.c (reads that need a push), table.c (rows of the embedding table). */
 #ifndef SL_STREAM_INT_H
 #define SL_STREAM_INT_H
 
@@ -105,6 +105,27 @@ typedef struct {
     bool held; /* acquired and not released */
 } sl_step;
 
+#define SL_NO_PIECE UINT32_MAX
+enum {
+    SL_ARRIVAL_BYTES = 4 * 1024 * 1024, /* of a piece: progress and cancellation are this fine; the reader cuts it further */
+    SL_ARRIVAL_DEPTH = 16,              /* pieces under way */
+};
+
+/* The resident set on its way into memory. */
+typedef struct {
+    uint32_t *first; /* [n_keep + 1]: first piece of each extent */
+    uint8_t *state;  /* [pieces] missing, coming, here */
+    uint32_t n_missing; /* not here */
+    bool all_sent;      /* nothing is missing of the units still to come in this sweep */
+    sl_io_req reqs[SL_ARRIVAL_DEPTH];
+    uint32_t piece[SL_ARRIVAL_DEPTH]; /* that a request reads; SL_NO_PIECE: it is idle */
+    uint32_t n_sent;
+    uint64_t done_bytes, total_bytes;
+    double start_s, told_s;
+    sl_progress_fn progress;
+    void *user;
+} sl_arrival;
+
 struct sl_residency {
     sl_layout layout;
     sl_residency_plan plan;
@@ -117,7 +138,8 @@ struct sl_residency {
 
     sl_extent *keep; /* [n_keep] the resident set, by file and offset */
     uint32_t n_keep;
-    bool loaded;
+    bool loaded; /* or, with load_late, to be loaded by whoever needs it */
+    sl_arrival arrival;
     sl_extent *stream;      /* reads of all units, one after the other */
     uint32_t *stream_first; /* [n_unit + 1] */
 
@@ -139,8 +161,24 @@ struct sl_residency {
     sl_residency_stats stats;
 };
 
-/* Memory that holds [offset, offset + bytes) of a file for good; NULL: none does. */
+/* Memory that holds [offset, offset + bytes) of a file for good; NULL: none does.  It may still be on its way. */
 const uint8_t *sl_resident_find(const sl_residency *r, uint32_t file, uint64_t offset, uint64_t bytes);
+
+sl_status sl_arrival_open(sl_residency *r, sl_err *err); /* after the list of extents */
+void sl_arrival_close(sl_residency *r);
+sl_status sl_arrival_all(sl_residency *r, const volatile bool *cancel, sl_err *err); /* reads the whole set */
+/* Starts reading what is missing of a unit's resident part; makes it be there. */
+sl_status sl_arrival_start(sl_residency *r, uint32_t unit, sl_err *err);
+sl_status sl_arrival_wait(sl_residency *r, uint32_t unit, sl_err *err);
+/* The same for rows that stay, by their place in a file: wait or only start. */
+sl_status sl_arrival_rows(sl_residency *r, uint32_t file, uint64_t offset, uint64_t bytes, bool wait, sl_err *err);
+/* Starts as many reads as there is room for: of one unit, of all units still to come.  Never waits; errors are left to
+ * whoever needs the bytes. */
+void sl_arrival_ahead(sl_residency *r, uint32_t unit);
+void sl_arrival_read_ahead(sl_residency *r);
+bool sl_arrival_has(const sl_residency *r, const sl_range *g); /* is all that stays of a range here? */
+void sl_arrival_settle(sl_residency *r); /* waits for what is under way */
+void sl_arrival_tell(sl_arrival *a, bool last);
 
 static inline bool sl_unit_streams(const sl_residency *r, uint32_t unit)
 {

@@ -26,6 +26,7 @@ sl_status sl_residency_begin(sl_residency *r, const uint32_t *sequence, uint32_t
     r->pos = 0;
     r->again = again;
     r->active = true;
+    r->arrival.all_sent = false;
     sl_window_read_ahead(r);
     return SL_OK;
 }
@@ -83,8 +84,8 @@ bool sl_residency_peek(sl_residency *r, uint32_t unit, uint32_t i_rows, sl_matri
         const sl_range *g = &l->ranges[i];
         if (g->entry != i_rows) continue;
         const uint8_t *data = r->layout.opt.views ? r->io->ops->view(r->io, g->file, g->offset, g->bytes)
-                              : g->keep == g->bytes ? r->resident.ptr + g->keep_at
-                                                    : NULL;
+                              : g->keep == g->bytes && sl_arrival_has(r, g) ? r->resident.ptr + g->keep_at
+                                                                            : NULL;
         if (!data) return false;
         *view = matrix_of(&l->opt.units[unit].rows[i_rows], g);
         add_part(view, data, g->bytes);
@@ -95,24 +96,36 @@ bool sl_residency_peek(sl_residency *r, uint32_t unit, uint32_t i_rows, sl_matri
 
 /* ---- acquire and release ---- */
 
-/* Waits for the unit's window while the next ones are being read. */
-static sl_status hold_window(sl_residency *r, uint32_t unit, sl_window **out, sl_err *err)
+/* Waits for both parts of the unit while the next ones are being read. */
+static sl_status wait_for_unit(sl_residency *r, uint32_t unit, sl_window **out, sl_err *err)
 {
-    sl_window *w;
-    double from = sl_now_s();
-    sl_status rc = sl_window_demand(r, unit, &w, err);
+    sl_window *w = NULL;
+    sl_status rc = sl_arrival_start(r, unit, err);
+    if (rc == SL_OK && sl_unit_streams(r, unit)) rc = sl_window_demand(r, unit, &w, err);
+    if (rc != SL_OK) return rc;
+    if (w) w->n_user++;
+    r->pos++;
+    sl_window_read_ahead(r);
+    rc = sl_arrival_wait(r, unit, err);
+    if (rc == SL_OK && w) rc = sl_window_wait(r, w, err);
     if (rc == SL_OK) {
-        w->n_user++;
-        r->pos++;
-        sl_window_read_ahead(r);
-        rc = sl_window_wait(r, w, err);
-        if (rc != SL_OK) {
-            w->n_user--;
-            r->pos--;
-        }
+        *out = w;
+        return SL_OK;
     }
+    if (w) w->n_user--;
+    r->pos--;
+    return rc;
+}
+
+static sl_status hold_unit(sl_residency *r, uint32_t unit, sl_window **out, sl_err *err)
+{
+    if (!sl_unit_streams(r, unit) && !r->arrival.n_missing) {
+        r->pos++;
+        return SL_OK;
+    }
+    double from = sl_now_s();
+    sl_status rc = wait_for_unit(r, unit, out, err);
     r->stats.wait_s += sl_now_s() - from;
-    if (rc == SL_OK) *out = w;
     return rc;
 }
 
@@ -142,11 +155,7 @@ sl_status sl_residency_acquire(sl_residency *r, uint32_t i, sl_matrix *views, sl
                        r->active ? r->n_step : 0);
     uint32_t unit = r->steps[i].unit;
     sl_window *w = NULL;
-    sl_status rc = SL_OK;
-    if (sl_unit_streams(r, unit))
-        rc = hold_window(r, unit, &w, err);
-    else
-        r->pos++;
+    sl_status rc = hold_unit(r, unit, &w, err);
     if (rc != SL_OK) return rc;
     if (r->layout.opt.views)
         rc = views_of_file(r, unit, views, err);
@@ -190,6 +199,7 @@ void sl_residency_quiesce(sl_residency *r)
 {
     for (uint32_t i = 0; i < r->plan.n_window; i++)
         sl_window_wait(r, &r->windows[i], NULL);
+    sl_arrival_settle(r);
 }
 
 /* ---- small things ---- */
@@ -203,6 +213,8 @@ void sl_residency_set_prefetch_hook(sl_residency *r, void (*hook)(void *user, ui
 void sl_residency_get_stats(const sl_residency *r, sl_residency_stats *out)
 {
     *out = r->stats;
+    out->resident_bytes = r->layout.opt.views ? 0 : r->arrival.done_bytes;
+    if (r->layout.opt.load_late) out->huge = sl_block_is_huge(r->resident.ptr ? &r->resident : &r->moving);
 }
 
 void sl_residency_get_plan(const sl_residency *r, sl_residency_plan *out)

@@ -131,11 +131,26 @@ static sl_status check_ids(const sl_residency *r, const int32_t *ids, uint32_t n
     return SL_OK;
 }
 
+/* Rows that stay but have not been read yet, with the weights around them; all are asked for before the first is waited
+ * for. */
+static sl_status bring_rows(sl_residency *r, const sl_range *table, const int32_t *ids, uint32_t n, sl_err *err)
+{
+    sl_status rc = SL_OK;
+    if (r->layout.opt.views || !r->arrival.n_missing) return SL_OK;
+    double from = sl_now_s();
+    for (uint32_t k = 0; rc == SL_OK && k < 2 * n; k++)
+        rc = sl_arrival_rows(r, table->file, table->offset + (uint64_t)ids[k % n] * table->row_bytes, table->row_bytes,
+                             k >= n, err);
+    r->stats.wait_s += sl_now_s() - from;
+    return rc;
+}
+
 sl_status sl_residency_table_rows(sl_residency *r, const int32_t *ids, uint32_t n, uint8_t *dst, sl_err *err)
 {
     sl_status rc = check_ids(r, ids, n, err);
     if (rc != SL_OK) return rc;
     staging s = carve(r);
+    if ((rc = bring_rows(r, s.table, ids, n, err)) != SL_OK) return rc;
     for (uint32_t i = 0; i < n; i++) {
         const uint8_t *row = row_in_memory(r, s.table, (uint64_t)ids[i]);
         if (row)

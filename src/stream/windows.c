@@ -185,13 +185,15 @@ void sl_window_read_ahead(sl_residency *r)
     find_wanted(r);
     for (uint32_t i = 0; i < r->n_wanted; i++) {
         uint32_t unit = r->wanted[i];
+        sl_arrival_ahead(r, unit);
         if (sl_window_find(r, unit)) continue;
         sl_window *w = take(r, false);
-        if (!w) return;
+        if (!w) break;
         if (r->hook) r->hook(r->hook_user, unit);
-        if (start(r, w, unit, NULL) != SL_OK) return;
+        if (start(r, w, unit, NULL) != SL_OK) break;
         r->stats.prefetched++;
     }
+    sl_arrival_read_ahead(r);
 }
 
 void sl_window_idle(sl_residency *r, sl_window *w)

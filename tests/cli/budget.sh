@@ -64,6 +64,7 @@ else
     budget "25 % of the file" $((size / 4)) --kv q8
     budget "50 % of the file" $((size / 2))
     budget "the file and as much as a large prompt chunk takes" $((size + size / 2 + small))
-    is_json "then nothing is read after loading" "$work/stats" 'd["bytes_read"] == d["load_bytes_read"]'
+    # loaded along with the prompt; the last page of a direct read may hold less than was asked for
+    is_json "then nothing is read after loading" "$work/stats" 'abs(d["bytes_read"] - d["load_bytes_read"]) < 4096'
 fi
 finish
