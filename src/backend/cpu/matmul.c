@@ -3,7 +3,10 @@
  *
  * A call for one token is one dispatch: the caller quantises (a microsecond) and then joins the others.  With more
  * tokens quantising is a dispatch of its own, and products of different rules follow each other, so that one area
- * serves both.  Jobs are put together as far as all their inputs find room. */
+ * serves both.  Jobs are put together as far as all their inputs find room.
+ *
+ * Every thread has a range of chunks of its own, one behind the other in memory, and takes of the others' only when it is
+ * through: one counter that all of them raise would cost a small chunk as much as its arithmetic. */
 #include "backend/backend_int.h"
 #include "backend/cpu/matmul_int.h"
 
@@ -15,8 +18,7 @@ enum {
     CHUNK_MIN_BYTES = 8 << 10, /* of weights: below this fetching the next chunk costs more than it gains */
     CHUNK_MAX_BYTES = 256 << 10,
     AHEAD_BYTES = 6 << 10, /* how far to prefetch, in whole groups or panels */
-    EARLY_TOK = 16,
-    EARLY_CHUNKS = 32,       /* per thread */
+    RANGES = 64,           /* threads beyond that share */
     SOLO_BYTES = 16 << 10,   /* weight bytes times tokens that are not worth waking anyone for */
     SOLO_ELEMENTS = 16384,   /* of activations to quantise: the same */
     ALIGN = 64,
@@ -92,15 +94,21 @@ typedef struct {
     uint32_t step;        /* rows of a group or panel */
     uint32_t rows;        /* of a chunk */
     uint32_t first_chunk; /* number of the product's first */
+    uint32_t lead;        /* rows from those at work to those to be prefetched */
 } item;
+
+/* Chunks [next, end) that nobody has begun.  next may pass end; relaxed: the pool orders everything else. */
+typedef struct {
+    _Alignas(ALIGN) atomic_uint next;
+    uint32_t end;
+} range;
 
 typedef struct {
     uint8_t *pieces; /* [n_thread][piece_bytes]: a piece of a panel, then joined rows */
     size_t piece_bytes;
-    uint32_t n_item, n_chunk;
-    bool early; /* a thread claims its next chunk before it starts on one */
+    uint32_t n_item, n_chunk, n_range;
     item items[BATCH];
-    _Alignas(ALIGN) atomic_uint next; /* chunk; relaxed: the pool orders everything else */
+    range ranges[RANGES];
 } job;
 
 typedef struct {
@@ -124,9 +132,21 @@ static const uint8_t *row_at(const sl_matrix *w, uint32_t row)
     return w->part[i].data + (size_t)(row - w->part[i].first_row) * w->row_bytes;
 }
 
+/* Rows that lie one behind the other, and are used where they lie. */
+static bool plain(const sl_matrix *w, uint32_t row, uint32_t n)
+{
+    return !w->scales && (w->n_part == 1 || row >= w->part[1].first_row || row + n <= w->part[1].first_row);
+}
+
 static void point_at(sl_mm_rows *rows, const sl_matrix *w, uint32_t row, uint32_t n, uint32_t step, uint8_t *joined)
 {
     size_t bytes = (size_t)w->n_in / 32 * 17;
+    if (n == step && plain(w, row, n)) {
+        const uint8_t *first = row_at(w, row);
+        for (uint32_t i = 0; i < step; i++)
+            rows->row[i] = first + i * w->row_bytes;
+        return;
+    }
     for (uint32_t i = 0; i < n && w->scales; i++)
         sl_mxfp4_join(row_at(w, row + i), row_at(w->scales, row + i), joined + i * bytes, w->n_in);
     for (uint32_t i = 0; i < step; i++) {
@@ -153,14 +173,14 @@ static void multiply(const item *it, const sl_mm_rows *rows, uint32_t row, uint3
 static const uint8_t *ahead_of(const chunk *c, const chunk *next, uint32_t row)
 {
     const sl_matrix *w = c->it->w;
-    uint64_t later = row + c->it->step * (1 + AHEAD_BYTES / (1 + w->row_bytes * c->it->step));
+    uint64_t later = (uint64_t)row + c->it->lead;
     if (later < c->end) return row_at(w, (uint32_t)later);
     if (!next) return row_at(w, row);
     later = next->row + sl_min_u64(later - c->end, next->end - next->row - 1);
     return row_at(next->it->w, (uint32_t)later);
 }
 
-/* next is what this thread does after c; NULL: nothing. */
+/* next is what this thread probably does after c; NULL: nothing. */
 static void run_chunk(const chunk *c, const chunk *next, uint8_t *piece)
 {
     const uint32_t step = c->it->step;
@@ -173,22 +193,27 @@ static void run_chunk(const chunk *c, const chunk *next, uint8_t *piece)
     }
 }
 
-static uint32_t claim(job *j)
+/* The next chunk for a thread: of its own range, then of the others'. */
+static bool claim(job *j, uint32_t i_thread, uint32_t *i_chunk)
 {
-    return atomic_fetch_add_explicit(&j->next, 1, memory_order_relaxed);
+    for (uint32_t k = 0; k < j->n_range; k++) {
+        range *r = &j->ranges[(i_thread + k) % j->n_range];
+        if (atomic_load_explicit(&r->next, memory_order_relaxed) >= r->end) continue;
+        *i_chunk = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed);
+        if (*i_chunk < r->end) return true;
+    }
+    return false;
 }
 
-/* A thread that claims its next chunk before it starts on one knows what to prefetch at its end.  With few chunks of many
- * tokens that would only make the threads finish less evenly. */
 static void work(void *arg, uint32_t i_thread, uint32_t n_thread)
 {
     job *j = arg;
     (void)n_thread;
     uint8_t *piece = j->pieces + i_thread * j->piece_bytes;
-    for (uint32_t i = claim(j), k; i < j->n_chunk; i = j->early ? k : claim(j)) {
-        k = j->early ? claim(j) : j->n_chunk;
-        chunk c = chunk_at(j, i), next = k < j->n_chunk ? chunk_at(j, k) : c;
-        run_chunk(&c, k < j->n_chunk ? &next : NULL, piece);
+    for (uint32_t i; claim(j, i_thread, &i);) {
+        bool last = i + 1 == j->n_chunk;
+        chunk c = chunk_at(j, i), next = last ? c : chunk_at(j, i + 1);
+        run_chunk(&c, last ? NULL : &next, piece);
     }
 }
 
@@ -203,7 +228,6 @@ static uint64_t item_bytes(const item *it)
 static void cut(job *j, uint32_t n_thread)
 {
     uint64_t sum = 0;
-    uint32_t most_tok = 0;
     for (uint32_t i = 0; i < j->n_item; i++) sum += item_bytes(&j->items[i]);
     uint64_t want = sl_max_u64(CHUNK_MIN_BYTES, sum / (n_thread * CHUNKS_PER_THREAD));
     want = sl_min_u64(want, CHUNK_MAX_BYTES);
@@ -213,11 +237,22 @@ static void cut(job *j, uint32_t n_thread)
         uint64_t steps = sl_max_u64(1, want / (1 + it->act->n_tok / 8) / (it->w->row_bytes * it->step));
         steps = sl_min_u64(steps, (it->w->n_out + it->step - 1) / it->step);
         it->rows = (uint32_t)steps * it->step;
+        it->lead = it->step * (1 + (uint32_t)(AHEAD_BYTES / (1 + it->w->row_bytes * it->step)));
         it->first_chunk = j->n_chunk;
         j->n_chunk += (it->w->n_out + it->rows - 1) / it->rows;
-        if (it->act->n_tok > most_tok) most_tok = it->act->n_tok;
     }
-    j->early = most_tok < EARLY_TOK || j->n_chunk >= EARLY_CHUNKS * n_thread;
+}
+
+/* A range for every thread. */
+static void share_out(job *j, uint32_t n_thread)
+{
+    j->n_range = n_thread < RANGES ? n_thread : RANGES;
+    for (uint32_t i = 0; i < j->n_range; i++) {
+        uint64_t from, to;
+        sl_share(j->n_chunk, i, j->n_range, &from, &to);
+        atomic_store_explicit(&j->ranges[i].next, (uint32_t)from, memory_order_relaxed);
+        j->ranges[i].end = (uint32_t)to;
+    }
 }
 
 static bool is_small(const job *j)
@@ -240,7 +275,7 @@ static void dispatch(sl_backend *b, job *j)
     uint32_t n_thread = sl_pool_count(b->pool);
     if (!j->n_item) return;
     cut(j, n_thread);
-    atomic_store_explicit(&j->next, 0, memory_order_relaxed);
+    share_out(j, n_thread);
     if (n_thread == 1 || j->n_chunk == 1 || is_small(j))
         work(j, 0, 1);
     else
