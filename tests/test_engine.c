@@ -608,6 +608,39 @@ static bool never(void *user)
     return false;
 }
 
+static void keep_progress(void *user, const sl_progress *p)
+{
+    if (p->phase == SL_PHASE_PREFILL) *(sl_progress *)user = *p;
+}
+
+/* What a prompt's progress tells is the prompt's own, whatever the engine has read for others before. */
+static void test_progress_counts_from_the_feed_on(void **state)
+{
+    (void)state;
+    sl_engine_options o;
+    sl_engine *e = NULL;
+    sl_session *s = NULL;
+    sl_err err = {0};
+    sl_progress now = {0};
+    int32_t ids[N_PROMPT];
+    support_engine_options(&o);
+    o.progress = keep_progress;
+    o.progress_user = &now;
+    prompt_ids(ids, N_PROMPT);
+    ASSERT_OK(open_tight(&e, models[0], &o, 0, NULL, NULL, &err), err);
+    ASSERT_OK(sl_session_open(&s, e, &err), err);
+    for (int i = 0; i < 3; i++) {
+        sl_stats before, after;
+        sl_engine_stats(e, &before);
+        ASSERT_OK(sl_session_feed(s, ids, 8, &err), err);
+        sl_engine_stats(e, &after);
+        assert_int_equal(now.done_tok, 8);
+        assert_in_range(now.done_bytes, 1, after.bytes_read - before.bytes_read);
+    }
+    sl_session_close(s);
+    sl_engine_close(e);
+}
+
 static void test_decoding_allocates_nothing(void **state)
 {
     (void)state;
@@ -649,6 +682,7 @@ int main(void)
         cmocka_unit_test(test_every_failed_read_fails_its_request_only),
         cmocka_unit_test(test_delayed_reads_change_nothing),
         cmocka_unit_test(test_every_failed_allocation_is_an_error),
+        cmocka_unit_test(test_progress_counts_from_the_feed_on),
         cmocka_unit_test(test_decoding_allocates_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

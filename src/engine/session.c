@@ -87,12 +87,17 @@ static sl_status check_feed(const sl_session *s, const int32_t *tokens, size_t n
     return SL_OK;
 }
 
-static void report(const sl_session *s, size_t done, size_t n, double start)
+static uint64_t bytes_read(const sl_session *s)
+{
+    return __atomic_load_n(&s->e->io->bytes_read, __ATOMIC_RELAXED);
+}
+
+static void report(const sl_session *s, size_t done, size_t n, double start, uint64_t start_bytes)
 {
     const sl_engine_options *o = &s->e->opt;
     if (!o->progress || n < 2) return;
     sl_progress p = {.phase = SL_PHASE_PREFILL,
-                     .done_bytes = __atomic_load_n(&s->e->io->bytes_read, __ATOMIC_RELAXED) - s->e->load_bytes_read,
+                     .done_bytes = bytes_read(s) - start_bytes,
                      .done_tok = done,
                      .total_tok = n,
                      .elapsed_s = sl_now_s() - start};
@@ -131,6 +136,7 @@ static sl_status run_chunk(sl_session *s, const pass *p, const int32_t *tokens, 
 static sl_status run_pass(sl_session *s, const pass *p, const int32_t *tokens, size_t n, sl_err *err)
 {
     double start = sl_now_s();
+    uint64_t start_bytes = bytes_read(s);
     sl_status rc = grow(s, s->n_tok + (uint32_t)n, err);
     s->logits_valid = false;
     for (size_t done = 0; rc == SL_OK && done < n;) {
@@ -138,7 +144,7 @@ static sl_status run_pass(sl_session *s, const pass *p, const int32_t *tokens, s
         if (s->cancel) return sl_fail(err, SL_ERR_CANCELED, "canceled");
         rc = run_chunk(s, p, tokens + done, done, step, done + step == n, err);
         done += step;
-        if (rc == SL_OK) report(s, done, n, start);
+        if (rc == SL_OK) report(s, done, n, start, start_bytes);
     }
     if (rc != SL_OK) return rc;
     s->n_tok += (uint32_t)n;

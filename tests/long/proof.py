@@ -100,7 +100,7 @@ def memory_figures(r, limit, memory):
 def talk(a, report, share, limit):
     """Ten topics in one conversation; returns what it answered."""
     name, memory, n_topic = f"{share:.0%}, topics", limit - MARGIN, min(a.topics, len(TOPICS))
-    ctx = n_topic * (a.tokens + 160)  # a letter of some scripts is three tokens
+    ctx = n_topic * (2 * a.tokens + 160)  # an answer read as text may be cut into other tokens; a letter may be three
     command = [a.sluice, "chat", a.model, "--template", "chatml", "--memory", str(memory), "--ctx", str(ctx),
                "-n", str(a.tokens), "--greedy", "--no-warm", "--no-history"]
     r = limited(command, limit, "\n".join(TOPICS[:n_topic]) + "\n", a.timeout)
