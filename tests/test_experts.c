@@ -394,6 +394,33 @@ static void test_reading_ahead_takes_nothing_that_is_needed_and_keeps_to_the_cap
     sl_experts_close(x);
 }
 
+static void test_a_chunk_reads_ahead_as_far_as_slots_reach(void **state)
+{
+    (void)state;
+    const uint32_t a[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    uint32_t all[16];
+    sl_experts *x = open_for_prediction(30, SL_PREDICT_LOOKAHEAD, false);
+    sl_expert_source *s = sl_experts_source(x);
+    sl_experts_stats st;
+    for (uint32_t i = 0; i < 16; i++) all[i] = i;
+    late.io.depth = 32;
+    sl_experts_sweep(x, 8);
+    assert_int_equal(late.io.background, 32); /* its steps are long: the whole queue may be read ahead */
+    ok(xw_run(&w, x, 0, a, 8, 4, &last_err));
+    sl_experts_prefetch(x, 1, all, 16);
+    ok(s->ops->begin(s, 1, all, 16, &last_err));
+    sl_experts_prefetch(x, 2, all, 16);
+    sl_experts_get_stats(x, &st);
+    assert_int_equal(st.prefetch_issued, 16 + 30 - 16 - XW_TOP); /* more than a token's cap; some slots stay free for demand */
+    assert_int_equal(st.prefetch_used, 16);
+    s->ops->end(s);
+    ok(xw_run(&w, x, 2, all, 16, 4, &last_err));
+    sl_experts_sweep(x, 1);
+    assert_int_equal(late.io.background, SL_IO_BACKGROUND);
+    sl_experts_close(x);
+    assert_int_equal(late.n_wrong, 0);
+}
+
 static void test_a_layer_that_is_never_guessed_right_is_left_alone(void **state)
 {
     (void)state;
@@ -419,7 +446,7 @@ static void test_a_layer_that_is_never_guessed_right_is_left_alone(void **state)
     for (int t = 0; t < 70; t++) sl_experts_sweep(x, 1);
     assert_true(sl_experts_wants(x, 1)); /* tried again */
     sl_experts_sweep(x, 8);
-    assert_false(sl_experts_wants(x, 1)); /* a chunk is not predicted */
+    assert_true(sl_experts_wants(x, 2)); /* a chunk is predicted too */
     sl_experts_close(x);
 }
 
@@ -617,6 +644,7 @@ int main(void)
         cmocka_unit_test(test_with_room_for_all_nothing_is_read_after_load),
         cmocka_unit_test(test_what_was_predicted_right_is_a_hit_and_the_rest_is_counted),
         cmocka_unit_test(test_reading_ahead_takes_nothing_that_is_needed_and_keeps_to_the_cap),
+        cmocka_unit_test(test_a_chunk_reads_ahead_as_far_as_slots_reach),
         cmocka_unit_test(test_a_layer_that_is_never_guessed_right_is_left_alone),
         cmocka_unit_test(test_history_reads_what_the_layer_used_before),
         cmocka_unit_test(test_hot_experts_survive_a_cycle_that_defeats_lru),

@@ -67,55 +67,6 @@ static uint32_t group(sl_forward *f)
     return n;
 }
 
-/* ---- what the next layers will probably need ---- */
-
-enum { MAX_GUESS = 64 };
-
-/* The next layer with experts; layer itself: there is none. */
-static uint32_t next_sparse(const sl_model *m, uint32_t layer)
-{
-    for (uint32_t i = layer + 1; i < m->c.n_layer; i++)
-        if (m->c.sparse[i]) return i;
-    return layer;
-}
-
-static bool router_of(sl_forward *f, uint32_t layer, sl_matrix *router)
-{
-    uint32_t before = f->m->roles[layer] & ((1u << SL_W_ROUTER) - 1);
-    return f->res && sl_residency_peek(f->res, layer, (uint32_t)__builtin_popcount(before), router);
-}
-
-/* Another layer's router on this layer's state, before this layer's experts have added to it: right often enough to read by,
- * never used to compute.  Uses in, logits and ids, which a single token needs no more by now. */
-static void guess(sl_forward *f, sl_expert_source *src, uint32_t next)
-{
-    const sl_model_config *c = &f->m->c;
-    const sl_routing *r = &c->moe.routing;
-    sl_moe_scratch *s = &f->moe;
-    const float *const *v = f->m->v[next];
-    float weights[MAX_GUESS];
-    sl_matrix router;
-    if (!v[SL_V_FFN_NORM] || !src->ops->wants(src, next) || !router_of(f, next, &router)) return;
-    sl_rmsnorm(f->be, s->in, c->n_embd, f->x, c->n_embd, v[SL_V_FFN_NORM], c->n_embd, 1, c->eps);
-    sl_product p = {&router, s->logits, r->n_expert};
-    sl_matmul(f->be, &p, 1, s->in, c->n_embd, 1);
-    if (v[SL_V_ROUTER_BIAS]) sl_add_bias(f->be, s->logits, r->n_expert, v[SL_V_ROUTER_BIAS], r->n_expert, 1);
-    sl_route(f->be, r, s->logits, v[SL_V_CHOICE_BIAS], s->ids, r->n_used, weights, r->n_used, 1);
-    src->ops->ahead(src, next, s->ids, r->n_used);
-}
-
-/* Two layers on: misses come unevenly, and what one layer leaves of the drive's time is the next one's to use.  The first layer
- * with experts also speaks for the one right behind it. */
-static void look_ahead(sl_forward *f, sl_expert_source *src, uint32_t layer)
-{
-    const sl_model *m = f->m;
-    uint32_t next = next_sparse(m, layer), after = next_sparse(m, next);
-    if (f->n_tok != 1 || m->c.moe.routing.n_used > MAX_GUESS || !src->ops->wants || !src->ops->ahead) return;
-    bool first = !m->c.sparse[0] ? next_sparse(m, 0) == layer : layer == 0;
-    if (first && next != layer) guess(f, src, next);
-    if (after != next) guess(f, src, after);
-}
-
 /* ---- the shared expert ---- */
 
 static float sigmoid_of(float x)
@@ -275,7 +226,7 @@ void sl_step_moe(sl_forward *f, const sl_layer *l)
     route(f, l);
     uint32_t n = group(f);
     f->status = src->ops->begin(src, l->index, s->used, n, &f->err);
-    if (f->status == SL_OK) look_ahead(f, src, l->index);
+    if (f->status == SL_OK) sl_moe_look_ahead(f, src, l->index);
     if (f->status == SL_OK && c->moe.n_ff_shared) shared(f, l); /* while experts are being read */
     if (f->status == SL_OK) f->status = run_waves(f, l, src);
     src->ops->end(src);

@@ -7,6 +7,10 @@
 /* Carves f->moe; runs twice, first to measure. */
 void sl_moe_layout(sl_moe_scratch *s, sl_arena *a, const sl_model_config *c, uint32_t max_tok);
 
+/* Tells src what the layers after `layer` will probably need (moe_ahead.c).  For after begin() of that layer and before its
+ * products: uses what of the scratch they have not filled yet. */
+void sl_moe_look_ahead(sl_forward *f, sl_expert_source *src, uint32_t layer);
+
 /* ---- settings that mixtures share (moe_config.c) ---- */
 
 /* Numbers and widths of experts, softmax routing, experts in every layer; renormalisation as the file says, else none.

@@ -276,7 +276,8 @@ static bool next_of(const sl_io_base *b, sl_io_list *l, sl_io_piece *p)
 bool sl_io_next_piece(sl_io_base *b, sl_io_queue *q, sl_io_piece *p)
 {
     if (next_of(b, &q->ordinary, p)) return true;
-    if (b->n_background >= SL_IO_BACKGROUND || !next_of(b, &q->background, p)) return false;
+    if (b->n_background >= __atomic_load_n(&b->io.background, __ATOMIC_RELAXED)) return false;
+    if (!next_of(b, &q->background, p)) return false;
     p->background = true;
     b->n_background++;
     return true;

@@ -12,6 +12,10 @@
 
 typedef struct sl_io sl_io;
 
+/* Pieces of background requests under way unless the caller says otherwise: enough to keep a drive busy, and no more for a
+ * demand read to wait for. */
+enum { SL_IO_BACKGROUND = 4 };
+
 typedef struct sl_io_req {
     uint32_t file;         /* index into the files given at open */
     uint64_t offset_bytes; /* multiple of io->align */
@@ -51,6 +55,7 @@ struct sl_io {
     uint32_t align;     /* of offset, dst and bytes; 1 when it does not matter */
     size_t piece_bytes; /* a larger request is cut into pieces of this size */
     uint32_t depth;
+    uint32_t background; /* pieces of background requests under way at most; whoever submits may change it at any time (__atomic) */
     /* Owned by the caller, may be NULL: once true, wait() gives a request up after the pieces of it that are under way,
      * and ends with CANCELED. */
     const volatile bool *cancel;

@@ -8,8 +8,6 @@
 
 #define SL_IO_PIECE_BYTES  ((size_t)1 << 20) /* a larger request is cut into these, so that several run at once */
 #define SL_IO_DIRECT_ALIGN 4096u             /* least alignment of direct reads, whatever the device allows */
-#define SL_IO_BACKGROUND   4u                /* pieces of background requests under way: enough to keep a drive busy, and
-                                              * no more for a demand read to wait for */
 
 enum { SL_REQ_IDLE, SL_REQ_UNDER_WAY, SL_REQ_DONE };
 

@@ -173,7 +173,8 @@ sl_status sl_io_lanes_open(sl_io **out, sl_io_base *from, bool direct, sl_err *e
                          .name = direct ? "pread" : "buffered",
                          .align = l->base.io.align,
                          .piece_bytes = SL_IO_PIECE_BYTES,
-                         .depth = N_LANE};
+                         .depth = N_LANE,
+                         .background = SL_IO_BACKGROUND};
     l->direct = direct;
     for (size_t i = 0; i < l->base.n_file && !direct; i++) /* read-ahead would fetch what nobody asked for */
         posix_fadvise(l->base.files[i].fd, 0, 0, POSIX_FADV_RANDOM);

@@ -239,7 +239,8 @@ sl_status sl_io_uring_open(sl_io **out, sl_io_base *from, sl_err *err)
                          .name = "uring",
                          .align = u->base.io.align,
                          .piece_bytes = SL_IO_PIECE_BYTES,
-                         .depth = DEPTH};
+                         .depth = DEPTH,
+                         .background = SL_IO_BACKGROUND};
     u->fixed_files = register_files(u);
     *out = &u->base.io;
     return SL_OK;

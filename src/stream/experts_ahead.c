@@ -14,11 +14,19 @@ static const float WORTH_LEAST = 0.35f, WORTH_AGAIN = 0.5f, BUSY_MOST = 0.9f, SM
 
 /* ---- is it worth it ---- */
 
-static bool is_among(uint32_t id, const uint32_t *ids, uint32_t n)
+sl_expert_set sl_expert_set_of(const uint32_t *ids, uint32_t n, uint32_t n_expert)
 {
+    sl_expert_set s = {{0}};
     for (uint32_t i = 0; i < n; i++)
-        if (ids[i] == id) return true;
-    return false;
+        if (ids[i] < n_expert) s.bits[ids[i] / 64] |= UINT64_C(1) << ids[i] % 64;
+    return s;
+}
+
+/* The slot of an expert that was read ahead by a prediction and not used yet; NULL: there is none. */
+static sl_slot *predicted_slot(sl_experts *x, uint32_t layer, uint32_t id)
+{
+    uint32_t at = x->slot_of[sl_expert_key(x, layer, id)];
+    return at != SL_NO_SLOT && x->slots[at].ahead == SL_AHEAD_PREDICTED ? &x->slots[at] : NULL;
 }
 
 static void judge_worth(sl_experts *x, sl_layer_forecast *f, uint32_t n_used, uint32_t n_wasted)
@@ -34,17 +42,19 @@ static void judge_worth(sl_experts *x, sl_layer_forecast *f, uint32_t n_used, ui
 void sl_experts_judge(sl_experts *x, uint32_t layer, const uint32_t *ids, uint32_t n)
 {
     sl_layer_forecast *f = &x->forecasts[layer];
-    uint32_t n_used = 0, n_wasted = 0;
+    uint32_t n_used = 0, n_wasted = 0, n_expert = x->layout.opt.layers[layer].n_expert;
     if (!f->n) return;
+    sl_expert_set used = sl_expert_set_of(ids, n, n_expert);
     x->stats.predicted += f->n;
     x->stats.routed += n;
-    for (uint32_t i = 0; i < f->n; i++) {
-        uint32_t at = x->slot_of[sl_expert_key(x, layer, f->ids[i])];
-        bool right = is_among(f->ids[i], ids, n), ahead = at != SL_NO_SLOT && x->slots[at].ahead == SL_AHEAD_PREDICTED;
+    for (uint32_t e = 0; e < n_expert; e++) {
+        if (!sl_expert_set_has(&f->named, e)) continue;
+        bool right = sl_expert_set_has(&used, e);
+        sl_slot *ahead = predicted_slot(x, layer, e);
         x->stats.predicted_right += right;
         n_used += ahead && right;
         n_wasted += ahead && !right;
-        if (ahead && !right) sl_slot_discard(x, &x->slots[at]);
+        if (ahead && !right) sl_slot_discard(x, ahead);
     }
     f->n = 0;
     judge_worth(x, f, n_used, n_wasted);
@@ -53,10 +63,12 @@ void sl_experts_judge(sl_experts *x, uint32_t layer, const uint32_t *ids, uint32
 bool sl_experts_wants(const sl_experts *x, uint32_t layer)
 {
     const sl_experts_options *o = &x->layout.opt;
-    if (o->how.predict == SL_PREDICT_OFF || x->plan.resident || x->sweep_tok != 1 || x->n_waiting) return false;
+    if (o->how.predict == SL_PREDICT_OFF || x->plan.resident || !x->sweep_tok || x->n_waiting) return false;
     if (layer >= o->n_layer || !o->layers[layer].n_expert) return false;
+    if (x->sweep_tok > 1 && x->path == SL_EXPERTS_LAYER) return false;
     if (o->how.prefetch_always) return true;
-    return x->sweep >= x->forecasts[layer].off_until && x->busy_part <= BUSY_MOST;
+    if (x->sweep < x->forecasts[layer].off_until) return false;
+    return x->sweep_tok > 1 || x->busy_part <= BUSY_MOST;
 }
 
 /* Waiting saved: the time that its bytes take at the drive's rate, or since they were asked for if that is less. */
@@ -76,24 +88,22 @@ void sl_experts_count_used(sl_experts *x, sl_slot *s)
 /* A later prediction for the same layer: what it no longer names is given up. */
 static void revise(sl_experts *x, uint32_t layer, const uint32_t *ids, uint32_t n)
 {
-    const sl_layer_forecast *f = &x->forecasts[layer];
-    for (uint32_t i = 0; i < f->n; i++) {
-        uint32_t at = x->slot_of[sl_expert_key(x, layer, f->ids[i])];
-        if (at != SL_NO_SLOT && x->slots[at].ahead == SL_AHEAD_PREDICTED && !is_among(f->ids[i], ids, n))
-            sl_slot_discard(x, &x->slots[at]);
+    sl_layer_forecast *f = &x->forecasts[layer];
+    uint32_t n_expert = x->layout.opt.layers[layer].n_expert;
+    sl_expert_set now = sl_expert_set_of(ids, n, n_expert);
+    for (uint32_t e = 0; f->n && e < n_expert; e++) {
+        sl_slot *s = sl_expert_set_has(&f->named, e) && !sl_expert_set_has(&now, e) ? predicted_slot(x, layer, e) : NULL;
+        if (s) sl_slot_discard(x, s);
     }
-}
-
-static void remember(uint16_t *to, uint16_t *n_to, const uint32_t *ids, uint32_t n)
-{
-    *n_to = (uint16_t)(n < SL_EXPERTS_MAX_AHEAD ? n : SL_EXPERTS_MAX_AHEAD);
-    for (uint32_t i = 0; i < *n_to; i++) to[i] = (uint16_t)ids[i];
+    f->named = now;
+    f->n = (uint16_t)n;
 }
 
 /* Leaves the layers at work and to come their slots. */
 static bool has_room(const sl_experts *x, const sl_slot_list *l)
 {
-    return l->n_ahead < x->layout.opt.how.prefetch_cap && l->n_pinned + l->n_ahead + x->layout.opt.top_k < l->n_slot;
+    if (x->sweep_tok == 1 && l->n_ahead >= x->layout.opt.how.prefetch_cap) return false;
+    return l->n_pinned + l->n_ahead + x->layout.opt.top_k < l->n_slot;
 }
 
 static bool read_ahead(sl_experts *x, uint32_t layer, uint32_t id, sl_ahead kind, uint32_t *n_batch)
@@ -110,15 +120,13 @@ void sl_experts_prefetch(sl_experts *x, uint32_t layer, const uint32_t *ids, uin
     uint32_t n_batch = 0;
     if (!sl_experts_wants(x, layer) || (x->active && layer == x->layer)) return;
     if (n > x->layout.opt.layers[layer].n_expert) return;
-    sl_layer_forecast *f = &x->forecasts[layer];
     revise(x, layer, ids, n);
-    remember(f->ids, &f->n, ids, n);
     sl_slots_reap(x);
     for (uint32_t i = 0; i < n; i++) { /* those that are there must not make room for the others */
         uint32_t at = ids[i] < x->layout.opt.layers[layer].n_expert ? x->slot_of[sl_expert_key(x, layer, ids[i])] : SL_NO_SLOT;
         if (at != SL_NO_SLOT && !x->slots[at].dropped) sl_slot_touch(x, &x->slots[at]);
     }
-    for (uint32_t i = 0; i < f->n && has_room(x, sl_experts_list(x, layer)); i++) {
+    for (uint32_t i = 0; i < n && has_room(x, sl_experts_list(x, layer)); i++) {
         if (ids[i] >= x->layout.opt.layers[layer].n_expert || x->slot_of[sl_expert_key(x, layer, ids[i])] != SL_NO_SLOT) continue;
         if (!read_ahead(x, layer, ids[i], SL_AHEAD_PREDICTED, &n_batch)) break;
         x->stats.prefetch_issued++;
@@ -255,6 +263,9 @@ void sl_experts_sweep(sl_experts *x, uint32_t n_tok)
     x->sweep_busy_s = 0;
     x->sweep++;
     x->sweep_tok = n_tok;
+    /* A chunk's steps are long, nobody looks at the reader meanwhile, and what is read ahead is as good as demanded. */
+    __atomic_store_n(&x->io->background, n_tok > 1 && x->io->depth > SL_IO_BACKGROUND ? x->io->depth : SL_IO_BACKGROUND,
+                     __ATOMIC_RELAXED);
     for (uint32_t k = 0; k < x->layout.opt.n_layer * x->layout.width; k++) x->counts[k] *= x->layout.opt.how.hot_decay;
     take_path(x, n_tok);
 }

@@ -13,7 +13,7 @@
 
 enum {
     SL_EXPERTS_MAX_CLASS = 8,
-    SL_EXPERTS_MAX_AHEAD = 64, /* ids of one prediction that are remembered */
+    SL_EXPERTS_MAX_AHEAD = 64, /* ids of a token that HISTORY remembers */
 };
 #define SL_NO_SLOT UINT32_MAX
 #define SL_NO_KEY  UINT32_MAX
@@ -97,10 +97,14 @@ typedef struct {
     uint8_t state;
 } sl_demand;
 
+typedef struct {
+    uint64_t bits[SL_MAX_EXPERT / 64];
+} sl_expert_set;
+
 /* How well a layer was predicted of late. */
 typedef struct {
-    uint16_t ids[SL_EXPERTS_MAX_AHEAD]; /* the last prediction */
-    uint16_t n;
+    sl_expert_set named; /* by the last prediction; empty: there was none, or it has been judged */
+    uint16_t n;          /* of them */
     uint16_t n_before, before[SL_EXPERTS_MAX_AHEAD]; /* what the layer used for the token before */
     float worth;                                     /* part of what was read ahead that was used, smoothed */
     uint32_t off_until;                              /* sweep at which it is tried again */
@@ -189,6 +193,12 @@ void sl_slot_empty(sl_experts *x, sl_slot *s);
 void sl_slot_set_ahead(sl_experts *x, sl_slot *s, sl_ahead ahead);
 /* Matrices of a slot whose pieces are there. */
 sl_status sl_slot_views(sl_experts *x, const sl_slot *s, sl_matrix *pieces, sl_err *err);
+
+static inline bool sl_expert_set_has(const sl_expert_set *s, uint32_t id)
+{
+    return s->bits[id / 64] >> id % 64 & 1;
+}
+sl_expert_set sl_expert_set_of(const uint32_t *ids, uint32_t n, uint32_t n_expert); /* ids below n_expert alone */
 
 /* ---- ahead (experts_ahead.c) ---- */
 
