@@ -24,7 +24,8 @@ static sl_backend *open_backend(sl_backend_kind kind, sl_cpu_level level, uint32
                               .max_in = BC_MAX_IN,
                               .max_head_dim = BC_MAX_HEAD_DIM,
                              .n_job_input = 7,
-                             .scales_apart = true};
+                             .scales_apart = true,
+                             .turned = true};
     sl_backend *b = NULL;
     sl_err err = {0};
     if (sl_backend_open(&b, &opt, NULL, &err) != SL_OK) fail_msg("%s", err.msg);

@@ -14,10 +14,11 @@ static const char *const models[] = {
     "tests/fixtures/tiny/qwen3/hf",                 "tests/fixtures/tiny/gemma3/gemma3-f32.gguf",
     "tests/fixtures/tiny/qwen3moe/qwen3moe-fused.gguf", "tests/fixtures/tiny/qwen2moe/hf",
     "tests/fixtures/tiny/deepseek3/hf", "tests/fixtures/tiny/gpt-oss/hf",
+    "tests/fixtures/tiny/gpt-oss/hf-plain",
     "tests/fixtures/tiny/quant/q64-Q4_1.gguf",      "tests/fixtures/tiny/quant/q256-Q6_K.gguf",
 };
 /* From N_STREAM on the models are so small that holding them is cheaper than two windows. */
-enum { N_MODEL = sizeof models / sizeof models[0], N_STREAM = 10, N_PROMPT = 40, N_GEN = 6 };
+enum { N_MODEL = sizeof models / sizeof models[0], N_STREAM = 11, N_PROMPT = 40, N_GEN = 6 };
 
 /* Ids that every fixture's vocabulary has. */
 static void prompt_ids(int32_t *ids, size_t n)

@@ -11,6 +11,7 @@ static const char *const models[] = {
     "tests/fixtures/tiny/qwen3moe/qwen3moe-fused.gguf", "tests/fixtures/tiny/qwen3moe/qwen3moe-each.gguf",
     "tests/fixtures/tiny/qwen2moe/hf",                  "tests/fixtures/tiny/mixtral/hf",
     "tests/fixtures/tiny/olmoe/olmoe-f32.gguf",         "tests/fixtures/tiny/granitemoe/hf",
+    "tests/fixtures/tiny/gpt-oss/hf",                   "tests/fixtures/tiny/gpt-oss/hf-plain",
 };
 enum { N_MODEL = sizeof models / sizeof models[0], N_PROMPT = 30, N_GEN = 8 };
 static const sl_experts_path paths[] = {SL_EXPERTS_AUTO, SL_EXPERTS_EXACT, SL_EXPERTS_STAGED, SL_EXPERTS_HOT, SL_EXPERTS_LAYER};

@@ -236,6 +236,46 @@ static void scales_apart_change_nothing(void **state)
         }
 }
 
+/* Weights [n_in][2 n_out] of one type, in two parts; every second output of them as a matrix that lies transposed, against the
+ * same weights row by row. */
+static void check_turned(const sl_type_info *type, sl_backend *b, const float *x)
+{
+    enum { N_IN = 75, N_OUT = 37, N_TOK = 5 };
+    static uint8_t lying[N_IN][2 * N_OUT * 4], rows[N_OUT][N_IN * 4];
+    static float want[N_TOK * N_OUT], got[N_TOK * N_OUT];
+    const uint32_t size = type->block_bytes;
+    bc_rng r = {14};
+    uint8_t *p = lying[0];
+    for (size_t i = 0; i < (size_t)N_IN * 2 * N_OUT * size; i++) p[i] = (uint8_t)(bc_random(&r) % 0x3c);
+    for (size_t i = 0; i < N_IN; i++)
+        for (size_t o = 0; o < N_OUT; o++)
+            memcpy(rows[0] + (o * N_IN + i) * size, p + (i * 2 * N_OUT + 2 * o + 1) * size, size);
+    sl_matrix all = {.type = type, .n_in = 2 * N_OUT, .n_out = N_IN, .row_bytes = 2 * N_OUT * size, .n_part = 2};
+    all.part[0].data = p, all.part[0].n_row = 21;
+    all.part[1].data = p + 21 * all.row_bytes, all.part[1].first_row = 21, all.part[1].n_row = N_IN - 21;
+    sl_matrix turned = sl_matrix_columns(&all, 1, N_OUT, 2);
+    sl_matrix plain = {.type = type, .n_in = N_IN, .n_out = N_OUT, .row_bytes = N_IN * size, .n_part = 1};
+    plain.part[0].data = rows[0], plain.part[0].n_row = N_OUT;
+    for (uint32_t n_tok = 1; n_tok <= N_TOK; n_tok += N_TOK - 1) {
+        sl_product q[2] = {{&plain, want, N_OUT}, {&turned, got, N_OUT}};
+        sl_matmul(b, q, 2, x, N_IN, n_tok);
+        assert_memory_equal(want, got, n_tok * N_OUT * sizeof *got);
+    }
+}
+
+static void turned_matrices_change_nothing(void **state)
+{
+    static const uint32_t types[] = {SL_F32, SL_F16, SL_BF16};
+    static float x[5 * 75];
+    bc_rng r = {15};
+    size_t n_cpu;
+    const bc_backend *cpu = bc_cpu(&n_cpu);
+    (void)state;
+    bc_fill(&r, x, COUNT(x));
+    for (size_t k = 0; k < COUNT(types); k++)
+        for (size_t i = 0; i <= n_cpu; i++) check_turned(sl_type_find(types[k]), i < n_cpu ? cpu[i].b : bc_scalar(), x);
+}
+
 /* Transposed products: against the law, and the same bits from every backend. */
 static void transposed_products_follow_the_law(void **state)
 {
@@ -417,7 +457,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rule_agrees_with_the_oracle), cmocka_unit_test(routing_has_one_value),
         cmocka_unit_test(nan_logits_still_choose_experts),   cmocka_unit_test(jobs_are_products),
-        cmocka_unit_test(scales_apart_change_nothing),       cmocka_unit_test(transposed_products_follow_the_law),
+        cmocka_unit_test(scales_apart_change_nothing),       cmocka_unit_test(turned_matrices_change_nothing),
+        cmocka_unit_test(transposed_products_follow_the_law),
         cmocka_unit_test(sums_and_gates_agree),              cmocka_unit_test(views_find_their_rows),
     };
     return cmocka_run_group_tests(tests, bc_open, bc_close);

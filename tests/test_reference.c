@@ -140,6 +140,11 @@ static void test_packed_experts(void **state)
         print_message("%-52s scalar %.1e, cpu by its law %.1e, stepwise %.1e\n", models[i], scalar, whole, split);
         assert_true(scalar <= SCALAR_F32_BOUND && whole <= CPU_LAW_BOUND && split <= CPU_LAW_BOUND);
     }
+    /* in BF16 nothing is rounded */
+    double plain = worst("tests/fixtures/tiny/gpt-oss/hf-plain", &exact, SL_BACKEND_CPU, SL_KV_F32, exact.n / 3);
+    double scalar = worst("tests/fixtures/tiny/gpt-oss/hf-plain", &exact, SL_BACKEND_SCALAR, SL_KV_AUTO, exact.n / 3);
+    print_message("%-52s scalar %.1e, cpu %.1e\n", "tests/fixtures/tiny/gpt-oss/hf-plain", scalar, plain);
+    assert_true(scalar <= SCALAR_F32_BOUND && plain <= SCALAR_F32_BOUND);
     check_model("tests/fixtures/tiny/quant/g128-MXFP4.gguf", &wide, SCALAR_F32_BOUND, CPU_WIDE_BOUND);
     unload(&exact);
     unload(&law);

@@ -123,7 +123,8 @@ static bool whole(const sl_matrix *w)
         row += w->part[i].n_row;
     }
     if (w->scales && (w->type->id != SL_MXFP4 || w->scales->n_out != w->n_out || !whole(w->scales))) return false;
-    return w->n_part >= 1 && w->n_part <= 2 && row == w->n_out;
+    if (w->turned_bytes && (w->type->block != 1 || w->scales)) return false;
+    return w->n_part >= 1 && w->n_part <= 2 && row == (w->turned_bytes ? w->n_in : w->n_out);
 }
 
 void sl_matmul(sl_backend *b, const sl_product *p, uint32_t n_product, const float *x, size_t ld_x, uint32_t n_tok)
@@ -176,7 +177,7 @@ static void transposed_share(void *arg, uint32_t i_thread, uint32_t n_thread)
 void sl_matmul_transposed(sl_backend *b, const sl_matmul_job *jobs, uint32_t n_job)
 {
     transposed_job p = {b, jobs, n_job};
-    for (uint32_t i = 0; i < n_job; i++) assert(jobs[i].w->n_in <= SL_MAX_TRANSPOSED && whole(jobs[i].w));
+    for (uint32_t i = 0; i < n_job; i++) assert(jobs[i].w->n_in <= SL_MAX_TRANSPOSED && !jobs[i].w->turned_bytes && whole(jobs[i].w));
     if (n_job) sl_pool_run(b->pool, transposed_share, &p);
 }
 

@@ -28,6 +28,7 @@ typedef struct {
     uint32_t max_in;       /* largest n_in of a matrix */
     uint32_t max_head_dim; /* for attention scratch */
     bool scales_apart;     /* matrices with scales apart will come (sl_matrix.scales) */
+    bool turned;           /* matrices that lie transposed will come (sl_matrix.turned_bytes) */
     uint32_t n_job_input;  /* inputs of one token each that sl_matmul_jobs does at once; more are done in turns */
 } sl_backend_options;
 

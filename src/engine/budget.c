@@ -74,6 +74,7 @@ void sl_backend_options_for(const sl_parts *p, const sl_engine_options *opt, uin
         .max_in = sl_model_widest(p->model),
         .max_head_dim = sl_model_attn_dim(p->model),
         .scales_apart = p->model->experts && p->model->experts[c->n_layer - 1].form == SL_EXPERT_MXFP4_APART,
+        .turned = p->model->experts && p->model->experts[c->n_layer - 1].form == SL_EXPERT_TURNED,
         .n_job_input = c->latent.kv_rank ? c->n_head : c->moe.routing.n_used,
     };
 }

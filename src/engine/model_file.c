@@ -9,6 +9,7 @@
 
 struct sl_model_file {
     sl_store *store;
+    sl_model *model; /* NULL: this build does not run it */
     sl_model_info info;
     char *name, *arch;
 };
@@ -57,9 +58,7 @@ static sl_status describe(sl_model_file *m, sl_err *err)
     m->info.family = family ? family->name : NULL;
     m->info.name = m->name;
     m->info.architecture = m->arch;
-    sl_model *model = NULL;
-    if (family && sl_model_open(&model, m->store, NULL, NULL) == SL_OK) sl_model_info_from_config(&m->info, model);
-    sl_model_close(model);
+    if (family && sl_model_open(&m->model, m->store, NULL, NULL) == SL_OK) sl_model_info_from_config(&m->info, m->model);
     return SL_OK;
 }
 
@@ -80,6 +79,7 @@ sl_status sl_model_file_open(sl_model_file **out, const char *model, sl_err *err
 void sl_model_file_close(sl_model_file *m)
 {
     if (!m) return;
+    sl_model_close(m->model);
     sl_store_close(m->store);
     sl_free(m->name);
     sl_free(m->arch);
@@ -102,7 +102,7 @@ void sl_model_file_tensor(const sl_model_file *m, size_t i, sl_tensor_info *out)
         .offset_bytes = t->offset_bytes,
         .size_bytes = t->size_bytes,
         .layer = sl_tensor_layer(t->name),
-        .supported = t->type->dequantise != NULL,
+        .supported = t->type->dequantise || (m->model && sl_tensor_is_code(m->model, t)),
     };
     memcpy(out->dims, t->dims, sizeof out->dims);
 }

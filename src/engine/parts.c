@@ -33,8 +33,19 @@ void sl_model_info_from_store(sl_model_info *info, const sl_store *store)
     info->format = sl_store_get_format(store) == SL_STORE_GGUF ? "gguf" : "safetensors";
 }
 
+/* Counted by tensors, codes are half of their parameters, and scales are none. */
+static void count_codes(sl_model_info *info, const sl_model *m)
+{
+    for (uint32_t i = 0; m->experts && i < m->c.n_layer; i++) {
+        const sl_expert_layer *l = &m->experts[i];
+        for (uint32_t k = 0; l->form == SL_EXPERT_MXFP4_APART && k < l->n_piece; k++)
+            info->n_param += k % 2 ? 0 - l->piece[k].stack->size_bytes : l->piece[k].stack->size_bytes;
+    }
+}
+
 void sl_model_info_from_config(sl_model_info *info, const sl_model *m)
 {
+    count_codes(info, m);
     const sl_model_config *c = &m->c;
     info->family = m->family->name;
     info->n_layer = c->n_layer;

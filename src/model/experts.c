@@ -37,6 +37,13 @@ static uint32_t shape_of(const sl_model_config *c, sl_expert_layer *x, uint32_t 
     sl_expert_piece *p = &x->piece[i];
     bool apart = x->form == SL_EXPERT_MXFP4_APART, down = apart ? i >= 2 : i == x->n_piece - 1;
     uint32_t n_in = down ? c->moe.n_ff : c->n_embd;
+    if (x->form == SL_EXPERT_TURNED) {
+        p->n_row = n_in;
+        p->n_in = down ? c->n_embd : 2 * c->moe.n_ff;
+        dims[0] = p->n_row;
+        dims[1] = p->n_in;
+        return 2;
+    }
     p->n_row = down ? c->n_embd : x->form == SL_EXPERT_SEPARATE ? c->moe.n_ff : 2 * c->moe.n_ff;
     p->n_in = !apart ? n_in : i % 2 ? n_in / 32 : n_in / 2; /* bytes */
     dims[0] = p->n_row;
@@ -86,6 +93,9 @@ static sl_status find_piece(sl_tensor_builder *b, const layout *l, uint32_t laye
         if (x->form == SL_EXPERT_MXFP4_APART && (t->type->block != 1 || t->type->block_bytes != 1))
             return sl_fail(err, SL_ERR_FORMAT, "%s: tensor %s has type %s, expected bytes", sl_store_path(b->store), t->name,
                            t->type->name);
+        if (x->form == SL_EXPERT_TURNED && t->type->block != 1)
+            return sl_fail(err, SL_ERR_UNSUPPORTED, "%s: tensor %s has type %s, of which no transposed matrix can be made",
+                           sl_store_path(b->store), t->name, t->type->name);
         each[e] = t;
         b->m->expert_bytes += t->size_bytes;
     }
@@ -107,7 +117,7 @@ sl_status sl_tensor_find_experts(sl_tensor_builder *b, uint32_t layer, sl_err *e
         piece_name(b, l, layer, 0, 0, name);
         return sl_tensor_missing(b, name, err);
     }
-    *x = (sl_expert_layer){.form = l->form,
+    *x = (sl_expert_layer){.form = l->form == SL_EXPERT_GATE_UP && l->hf && b->m->c.moe.turned ? SL_EXPERT_TURNED : l->form,
                            .n_expert = b->m->c.moe.routing.n_expert,
                            .n_piece = l->form == SL_EXPERT_SEPARATE ? 3 : l->form == SL_EXPERT_MXFP4_APART ? 4 : 2};
     if (l->form == SL_EXPERT_MXFP4_APART && (b->m->c.n_embd % 32 || b->m->c.moe.n_ff % 32))

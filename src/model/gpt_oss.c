@@ -3,7 +3,8 @@
  *
  * GGUF calls the norm before the experts post_attention_norm, and has gate and up apart.  It has no key for YaRN's unrounded
  * bounds, which config.json asks for: they are the model's, so they are used for both.  (llama.cpp rounds them.)  In Hugging Face
- * files gate and up take turns, row by row, also in their bias, and MXFP4 codes and scales are tensors of their own. */
+ * files gate and up take turns, row by row, also in their bias, and MXFP4 codes and scales are tensors of their own; dequantised
+ * experts lie transposed there, one input after the other, gate and up taking turns among the outputs. */
 #include "model/layers.h"
 #include "model/moe.h"
 
@@ -40,6 +41,7 @@ static void configure(sl_model_config *c, const sl_settings *s)
         return;
     }
     c->moe.routing.score = SL_SCORE_SOFTMAX_SELECTED;
+    c->moe.turned = true;
     c->moe.glu_alpha = 1.702f;
     c->moe.glu_limit = (float)sl_setting_float(s, NULL, "swiglu_limit", 7);
     if (!(c->moe.glu_limit > 0))

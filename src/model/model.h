@@ -71,6 +71,7 @@ typedef struct {
     uint32_t n_ff;        /* of one expert */
     uint32_t n_ff_shared; /* of the expert that every token goes through, 0: none */
     sl_routing routing;   /* n_expert 0: the model has no experts */
+    bool turned;          /* float stacks of Hugging Face files lie transposed (SL_EXPERT_TURNED) */
     float glu_alpha, glu_limit; /* the clamped gate (sl_glu_limited); 0: the plain one */
 } sl_moe_config;
 

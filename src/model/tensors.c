@@ -370,13 +370,19 @@ static sl_status refuse_leftovers(builder *b, sl_err *err)
                    "that would give wrong output", sl_store_path(b->store), n, n == 1 ? "" : "s", b->m->family->name, first);
 }
 
+bool sl_tensor_is_code(const sl_model *m, const sl_tensor *t)
+{
+    const sl_expert_layer *l = m->experts;
+    for (uint32_t i = 0; l && i < m->c.n_layer; i++, l++)
+        for (uint32_t k = 0; l->form == SL_EXPERT_MXFP4_APART && k < l->n_piece; k++)
+            if (l->piece[k].stack == t) return true;
+    return false;
+}
+
 static sl_status check_types(builder *b, sl_err *err)
 {
-    bool bytes = b->m->experts && b->m->experts[b->m->c.n_layer - 1].form == SL_EXPERT_MXFP4_APART;
-    for (size_t i = 0; i < b->n_used; i++) {
-        bool code = bytes && strstr(b->used[i]->name, ".experts.") && b->used[i]->type->block_bytes == 1;
-        if (!b->used[i]->type->dequantise && !code) return sl_store_check_types(b->store, err);
-    }
+    for (size_t i = 0; i < b->n_used; i++)
+        if (!b->used[i]->type->dequantise && !sl_tensor_is_code(b->m, b->used[i])) return sl_store_check_types(b->store, err);
     return SL_OK;
 }
 

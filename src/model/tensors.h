@@ -46,6 +46,9 @@ uint64_t sl_tensor_map_length(const sl_tensor_map *map, const sl_tensor *t, uint
  * errors  FORMAT: none of the layouts is there whole, or a shape is wrong */
 sl_status sl_tensor_find_experts(sl_tensor_builder *b, uint32_t layer, sl_err *err);
 
+/* Codes and scales of experts that lie apart: bytes that are computed with, though their type has no decoder. */
+bool sl_tensor_is_code(const sl_model *m, const sl_tensor *t);
+
 /* For inspect: the family of a store (NULL: none) and the architecture's name in the file (not terminated). */
 const sl_family *sl_model_family_of(const sl_store *store, const char **arch, size_t *arch_bytes);
 /* The number in "blk.N." or "layers.N." of a tensor's name; -1: not part of a layer. */

@@ -206,6 +206,25 @@ void sl_decode_mxfp4(const void *src, float *dst, size_t n)
     }
 }
 
+/* One input's weights; elements of 2 or 4 bytes. */
+static void turn_input(const uint8_t *from, uint32_t step, uint8_t *to, uint32_t n, size_t row_bytes, uint32_t size)
+{
+    if (size == 2)
+        for (uint32_t r = 0; r < n; r++) memcpy(to + r * row_bytes, from + (size_t)r * step, 2);
+    else
+        for (uint32_t r = 0; r < n; r++) memcpy(to + r * row_bytes, from + (size_t)r * step, size);
+}
+
+void sl_matrix_turn(const sl_matrix *w, uint32_t first, uint32_t n, uint8_t *rows)
+{
+    uint32_t size = w->type->block_bytes;
+    for (uint32_t i = 0; i < w->n_part; i++) {
+        const uint8_t *from = w->part[i].data + (size_t)first * w->turned_bytes;
+        for (uint32_t k = 0; k < w->part[i].n_row; k++, from += w->row_bytes)
+            turn_input(from, w->turned_bytes, rows + (size_t)(w->part[i].first_row + k) * size, n, (size_t)w->n_in * size, size);
+    }
+}
+
 /* Even elements are low nibbles, odd ones high nibbles, eight bytes of each half of a block. */
 void sl_mxfp4_join(const uint8_t *codes, const uint8_t *scales, uint8_t *blocks, size_t n)
 {

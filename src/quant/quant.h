@@ -41,11 +41,17 @@ typedef struct sl_matrix {
     uint32_t n_in, n_out;
     uint64_t row_bytes;
     const struct sl_matrix *scales; /* MXFP4 with its scales apart: rows of n_in / 32 bytes, and of n_in / 2 here; else NULL */
+    /* Not 0: the matrix lies transposed, types of one element per block only.  What row_bytes and parts call a row is then the
+     * weights of one input, in steps of turned_bytes from output to output, and parts cover [0, n_in). */
+    uint32_t turned_bytes;
     uint32_t n_part; /* 1 or 2; parts are in row order and cover [0, n_out) */
     struct {
         const uint8_t *data; /* row first_row */
         uint32_t first_row, n_row;
     } part[2];
 } sl_matrix;
+
+/* rows [n][n_in]: outputs first, first + 1, ... of a matrix that lies transposed, each in one piece. */
+void sl_matrix_turn(const sl_matrix *w, uint32_t first, uint32_t n, uint8_t *rows);
 
 #endif

@@ -28,6 +28,7 @@ typedef enum {
     SL_EXPERT_SEPARATE,    /* gate, up, down */
     SL_EXPERT_GATE_UP,     /* gate's rows, then up's, in one matrix of 2 n_ff rows; down */
     SL_EXPERT_INTERLEAVED, /* the same with gate in even rows and up in odd ones; down */
+    SL_EXPERT_TURNED,      /* all transposed: [n_embd][gate and up by turns], [n_ff][n_embd] (floats, gpt-oss) */
     SL_EXPERT_MXFP4_APART, /* interleaved: codes and scales of gate and up, codes and scales of down (bytes, gpt-oss) */
 } sl_expert_form;
 
@@ -37,14 +38,14 @@ enum { SL_EXPERT_MAX_PIECE = 4, SL_MAX_EXPERT = 1024 };
 typedef struct {
     const sl_tensor *stack;       /* [n_expert][n_row][n_in]; NULL: a tensor each */
     const sl_tensor *const *each; /* [n_expert] of [n_row][n_in] */
-    uint32_t n_in, n_row;         /* of one expert */
+    uint32_t n_in, n_row;         /* of one expert, as it lies */
 } sl_expert_piece;
 
 /* The experts of one layer.  Pieces stand in the order in which they are needed: down is the last. */
 typedef struct {
     sl_expert_form form;
     uint32_t n_expert; /* 0: the layer has none */
-    uint32_t n_piece;  /* 3, 2, 2 or 4, by form */
+    uint32_t n_piece;  /* 3, 2, 2, 2 or 4, by form */
     sl_expert_piece piece[SL_EXPERT_MAX_PIECE];
 } sl_expert_layer;
 
@@ -74,6 +75,8 @@ static inline void sl_expert_link(sl_expert *e)
 
 /* Rows first, first + step, ... of m, n of them, as a matrix of its own. */
 sl_matrix sl_matrix_rows(const sl_matrix *m, uint32_t first, uint32_t n, uint32_t step);
+/* Its columns, likewise, as the outputs of a matrix that lies transposed. */
+sl_matrix sl_matrix_columns(const sl_matrix *m, uint32_t first, uint32_t n, uint32_t step);
 
 /* gate, up and down from an expert's pieces in memory [n_piece] (each whole, in one or two parts). */
 void sl_expert_views(const sl_expert_layer *l, const sl_matrix *pieces, sl_expert *e);

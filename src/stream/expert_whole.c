@@ -20,6 +20,16 @@ sl_matrix sl_matrix_rows(const sl_matrix *m, uint32_t first, uint32_t n, uint32_
     return out;
 }
 
+sl_matrix sl_matrix_columns(const sl_matrix *m, uint32_t first, uint32_t n, uint32_t step)
+{
+    sl_matrix out = *m;
+    out.n_in = m->n_out;
+    out.n_out = n;
+    out.turned_bytes = step * m->type->block_bytes;
+    for (uint32_t i = 0; i < m->n_part; i++) out.part[i].data += (size_t)first * m->type->block_bytes;
+    return out;
+}
+
 /* Bytes of codes as a matrix of MXFP4. */
 static sl_matrix as_mxfp4(sl_matrix codes)
 {
@@ -30,7 +40,7 @@ static sl_matrix as_mxfp4(sl_matrix codes)
 
 void sl_expert_views(const sl_expert_layer *l, const sl_matrix *pieces, sl_expert *e)
 {
-    uint32_t n_ff = pieces[0].n_out / 2;
+    uint32_t n_ff = (l->form == SL_EXPERT_TURNED ? pieces[0].n_in : pieces[0].n_out) / 2;
     switch (l->form) {
     case SL_EXPERT_SEPARATE:
         e->gate = pieces[0];
@@ -44,6 +54,11 @@ void sl_expert_views(const sl_expert_layer *l, const sl_matrix *pieces, sl_exper
         e->gate = sl_matrix_rows(&pieces[0], 0, n_ff, 2);
         e->up = sl_matrix_rows(&pieces[0], 1, n_ff, 2);
         break;
+    case SL_EXPERT_TURNED:
+        e->gate = sl_matrix_columns(&pieces[0], 0, n_ff, 2);
+        e->up = sl_matrix_columns(&pieces[0], 1, n_ff, 2);
+        e->down = sl_matrix_columns(&pieces[1], 0, pieces[1].n_in, 1);
+        return;
     case SL_EXPERT_MXFP4_APART:
         e->gate = as_mxfp4(sl_matrix_rows(&pieces[0], 0, n_ff, 2));
         e->up = as_mxfp4(sl_matrix_rows(&pieces[0], 1, n_ff, 2));

@@ -24,6 +24,14 @@ for model in $tiny/qwen3moe/hf $tiny/qwen3moe/qwen3moe-f32.gguf $tiny/qwen3moe/q
         d["weight_bytes"] - d["active_bytes"] == d["expert_bytes"] // d["n_expert"] * (d["n_expert"] - d["n_expert_used"])'
     is_json "$model: every kind is known" "$work/json" '"other" not in d["bytes_by_kind"]'
 done
+for model in $tiny/gpt-oss/hf $tiny/gpt-oss/hf-plain $tiny/gpt-oss/gpt-oss-MXFP4.gguf; do
+    runs "inspect $model --json" "$SLUICE" inspect "$model" --json
+    cp "$out" "$work/json"
+    is_json "$model: every tensor can be computed with" "$work/json" 'd["supported"] and all(t["supported"] for t in d["tensors"])'
+    is_json "$model: parameters are those of the model, however packed" "$work/json" 'd["parameters"] == 126920'
+    runs "inspect $model" "$SLUICE" inspect "$model"
+    check "$model: no type is called unsupported" test "$(grep -c 'not supported' "$out")" -eq 0
+done
 run "$SLUICE" inspect $tiny/llama/hf --json && cp "$out" "$work/hf"
 run "$SLUICE" inspect $tiny/llama/hf-sharded --json && cp "$out" "$work/sharded"
 if has_python; then

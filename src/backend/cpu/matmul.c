@@ -57,10 +57,11 @@ static uint64_t act_bytes(uint32_t n_tok, uint32_t n_in, unsigned rules)
     return arena.failed ? UINT64_MAX / 4 : arena.used;
 }
 
-/* Where a thread puts blocks of a panel whose scales lie apart together. */
+/* Where a thread puts the rows of a panel together whose scales lie apart, or which lie transposed. */
 static uint64_t joined_bytes(const sl_backend_options *opt)
 {
-    return opt->scales_apart ? sl_round_up((uint64_t)SL_MM_PANEL * opt->max_in / 32 * 17, ALIGN) : 0;
+    uint64_t row = opt->turned ? (uint64_t)opt->max_in * 4 : opt->scales_apart ? (uint64_t)opt->max_in / 32 * 17 : 0;
+    return sl_round_up(SL_MM_PANEL * row, ALIGN);
 }
 
 /* Inputs of one token each that find room together. */
@@ -135,12 +136,18 @@ static const uint8_t *row_at(const sl_matrix *w, uint32_t row)
 /* Rows that lie one behind the other, and are used where they lie. */
 static bool plain(const sl_matrix *w, uint32_t row, uint32_t n)
 {
-    return !w->scales && (w->n_part == 1 || row >= w->part[1].first_row || row + n <= w->part[1].first_row);
+    return !w->scales && !w->turned_bytes && (w->n_part == 1 || row >= w->part[1].first_row || row + n <= w->part[1].first_row);
+}
+
+/* Bytes of an output's weights. */
+static uint64_t output_bytes(const sl_matrix *w)
+{
+    return w->turned_bytes ? (uint64_t)w->n_in * w->type->block_bytes : w->row_bytes;
 }
 
 static void point_at(sl_mm_rows *rows, const sl_matrix *w, uint32_t row, uint32_t n, uint32_t step, uint8_t *joined)
 {
-    size_t bytes = (size_t)w->n_in / 32 * 17;
+    size_t bytes = w->scales ? (size_t)w->n_in / 32 * 17 : output_bytes(w);
     if (n == step && plain(w, row, n)) {
         const uint8_t *first = row_at(w, row);
         for (uint32_t i = 0; i < step; i++)
@@ -149,9 +156,10 @@ static void point_at(sl_mm_rows *rows, const sl_matrix *w, uint32_t row, uint32_
     }
     for (uint32_t i = 0; i < n && w->scales; i++)
         sl_mxfp4_join(row_at(w, row + i), row_at(w->scales, row + i), joined + i * bytes, w->n_in);
+    if (w->turned_bytes) sl_matrix_turn(w, row, n, joined);
     for (uint32_t i = 0; i < step; i++) {
         uint32_t k = i < n ? i : n - 1;
-        rows->row[i] = w->scales ? joined + k * bytes : row_at(w, row + k);
+        rows->row[i] = w->scales || w->turned_bytes ? joined + k * bytes : row_at(w, row + k);
     }
 }
 
@@ -173,6 +181,7 @@ static void multiply(const item *it, const sl_mm_rows *rows, uint32_t row, uint3
 static const uint8_t *ahead_of(const chunk *c, const chunk *next, uint32_t row)
 {
     const sl_matrix *w = c->it->w;
+    if (w->turned_bytes || (next && next->it->w->turned_bytes)) return w->part[0].data; /* turned rows are in the cache */
     uint64_t later = (uint64_t)row + c->it->lead;
     if (later < c->end) return row_at(w, (uint32_t)later);
     if (!next) return row_at(w, row);
@@ -221,7 +230,7 @@ static void work(void *arg, uint32_t i_thread, uint32_t n_thread)
 
 static uint64_t item_bytes(const item *it)
 {
-    return it->w->n_out * it->w->row_bytes;
+    return it->w->n_out * output_bytes(it->w);
 }
 
 /* Chunks of about equal work, whole groups or panels each. */
@@ -234,7 +243,7 @@ static void cut(job *j, uint32_t n_thread)
     j->n_chunk = 0;
     for (uint32_t i = 0; i < j->n_item; i++) {
         item *it = &j->items[i];
-        uint64_t steps = sl_max_u64(1, want / (1 + it->act->n_tok / 8) / (it->w->row_bytes * it->step));
+        uint64_t steps = sl_max_u64(1, want / (1 + it->act->n_tok / 8) / (output_bytes(it->w) * it->step));
         steps = sl_min_u64(steps, (it->w->n_out + it->step - 1) / it->step);
         it->rows = (uint32_t)steps * it->step;
         it->lead = it->step * (1 + (uint32_t)(AHEAD_BYTES / (1 + it->w->row_bytes * it->step)));

@@ -16,11 +16,24 @@ static const uint8_t *row_data(const sl_matrix *w, uint32_t r)
     return w->part[i].data + (r - w->part[i].first_row) * w->row_bytes;
 }
 
+/* Output r of a matrix that lies transposed. */
+static void widen_turned(const sl_matrix *w, uint32_t r, float *row)
+{
+    for (uint32_t i = 0; i < w->n_part; i++)
+        for (uint32_t k = 0; k < w->part[i].n_row; k++)
+            w->type->dequantise(w->part[i].data + k * w->row_bytes + (size_t)r * w->turned_bytes,
+                                row + w->part[i].first_row + k, 1);
+}
+
 /* Row r in float32. */
 static void widen_row(const sl_matrix *w, uint32_t r, float *row)
 {
     enum { STEP = 1024 };
     uint8_t blocks[STEP / 32 * 17];
+    if (w->turned_bytes) {
+        widen_turned(w, r, row);
+        return;
+    }
     const uint8_t *data = row_data(w, r);
     if (!w->scales) {
         w->type->dequantise(data, row, w->n_in);
