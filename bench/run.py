@@ -4,7 +4,7 @@ the story.
 
     bench/run.py setup DIR [--ik GIT] [--bmoe GIT]         installs and builds the peers in DIR (npm, cmake; minutes)
     bench/run.py run --peer DIR --results F MODEL.gguf ... [--cell CELL ...] [--repeat 5]
-                     [--engine NAME ...] [--sluice build/sluice] [--threads N] [--readahead 128 8192]
+                     [--engine NAME ...] [--sluice build/sluice] [--threads N] [--readahead 128 8192] [--rivals SHARE]
     bench/run.py table --results F [--out BASE]            BASE.md and BASE.tsv, else markdown on standard output
 
 Every repetition runs each engine once, in turn.  Results are added to F, a JSON object a line, so a long table can be made
@@ -108,21 +108,30 @@ def run_cell(a, model, cell, mixture, out):
               "mixture": mixture, "machine": machine.describe()}
     if not a.no_first_reading:
         machine.read_once(model)
-    broken = set()  # what fails once is not tried again
+    done, seen = set(), {}  # done: what is not run again; seen: the first round's values
     for i in range(a.repeat):
         for name, engine, kb in chosen(a, cell, mixture):
-            if name in broken:
+            if name in done:
                 continue
             s = setting(cell, model, mixture)
             s.readahead_kb = kb
             facts = measure(engine, cell, model, s)
             if "failed" in facts:
-                broken.add(name)
+                done.add(name)
             record = {**common, "engine": name, "version": engine.version(), "round": i, "time": time.strftime("%F %T"),
                       "limit_bytes": s.limit, "cache": "dropped" if s.limit else "warm", "n_gen": s.n_gen, **facts}
             out.write(json.dumps(record) + "\n")
             out.flush()
             show(record)
+            if "failed" not in facts:
+                seen.setdefault(name, table.speed(record))
+        done |= behind(seen, a.rivals)
+
+
+def behind(seen, share):
+    """Peers that did less than share of the best peer's speed: they would only lengthen the next rounds."""
+    rivals = {name: speed for name, speed in seen.items() if name != "sluice"}
+    return {name for name, speed in rivals.items() if speed < share * max(rivals.values())}
 
 
 def run(a):
@@ -154,6 +163,8 @@ def main():
     r.add_argument("--threads", type=int)
     r.add_argument("--readahead", type=int, nargs="+", metavar="KIB",
                    help="tried for the peers under a limit [128 8192; of a mixture 128]")
+    r.add_argument("--rivals", type=float, default=0, metavar="SHARE", help="after the first round only peers with at least this "
+                   "share of the best peer's speed go on [0: all]")
     r.add_argument("--no-first-reading", action="store_true", help="of many short calls: the file was read once before")
     t = sub.add_parser("table")
     t.add_argument("--results", nargs="+", required=True)

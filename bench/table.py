@@ -34,6 +34,11 @@ def value(r):
     return r["seconds"] if r["cell"] == "first" else r["tok_s"]
 
 
+def speed(r):
+    """More is better."""
+    return 1 / value(r) if r["cell"] == "first" else value(r)
+
+
 def median_of(records, get):
     found = [v for v in map(get, records) if v is not None]
     return statistics.median(found) if found else None
