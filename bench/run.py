@@ -60,10 +60,13 @@ def capped_runners(a, mixture):
     for kb in a.readahead or ([MIXTURE_READAHEAD_KB] if mixture else [128, 8192]):
         yield f"llama.cpp, read-ahead {kb} KiB", engines.LlamaCpp(llama, a.threads), kb
         yield f"ik, read-ahead {kb} KiB", engines.Ik(ik, a.threads), kb
-    if mixture:
-        yield "ik --prefetch-experts", engines.Ik(ik, a.threads, ["--prefetch-experts"]), MIXTURE_READAHEAD_KB
-    if mixture and bmoe.exists():
+    if not mixture:
+        return
+    yield "ik --prefetch-experts", engines.Ik(ik, a.threads, ["--prefetch-experts"]), MIXTURE_READAHEAD_KB
+    if bmoe.exists():
         yield "BigMoeOnEdge", engines.BigMoe(bmoe, a.threads, known_caches(a.results)), None
+    else:
+        print(f"note: BigMoeOnEdge takes no part: {bmoe} is not there (setup --bmoe GIT)", file=sys.stderr)
 
 
 def known_caches(results):
