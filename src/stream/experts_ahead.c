@@ -247,6 +247,13 @@ static void take_path(sl_experts *x, uint32_t n_tok)
     if (x->path != SL_EXPERTS_HOT && before == SL_EXPERTS_HOT) sl_experts_release_hot(x);
 }
 
+/* What a chunk has read ahead of a layer that did not run after all (a list of layers leaves it out, a cancel) may be much. */
+static void forget_chunk(sl_experts *x)
+{
+    for (uint32_t l = 0; l < x->layout.opt.n_layer; l++)
+        if (x->forecasts[l].n) revise(x, l, NULL, 0);
+}
+
 void sl_experts_sweep(sl_experts *x, uint32_t n_tok)
 {
     double now = sl_now_s(), took = now - x->sweep_from_s;
@@ -261,6 +268,7 @@ void sl_experts_sweep(sl_experts *x, uint32_t n_tok)
     }
     x->sweep_from_s = now;
     x->sweep_busy_s = 0;
+    if (x->sweep_tok > 1) forget_chunk(x);
     x->sweep++;
     x->sweep_tok = n_tok;
     /* A chunk's steps are long, nobody looks at the reader meanwhile, and what is read ahead is as good as demanded. */
