@@ -385,6 +385,38 @@ static void test_a_run_begins_with_what_the_one_before_used(void **state)
     rmdir(dir);
 }
 
+/* Four layers of experts, so that each token's predictions reach two layers on; late reads, so that some are given up under way;
+ * a warm start beneath them.  For the thread sanitizer, too: every counter says that it really happened. */
+static void test_reading_two_layers_ahead_from_a_warm_start(void **state)
+{
+    (void)state;
+    static const uint32_t slots[] = {9, 14, 20};
+    static const char *const model = "tests/fixtures/tiny/gpt-oss/hf";
+    char dir[64];
+    snprintf(dir, sizeof dir, "/tmp/sluice-ahead-%d", (int)getpid());
+    sl_engine_options o = with_slots(0);
+    uint64_t want = run(model, &o, 4 * N_GEN, NULL, NULL, NULL);
+    for (size_t k = 0; k < 3; k++)
+        for (int again = 0; again < 2; again++) {
+            sl_io_faults faults = {.delay_max_us = 500, .seed = 7 + k};
+            sl_stats st;
+            o = with_slots(slots[k]);
+            o.predict = SL_PREDICT_LOOKAHEAD;
+            o.experts.prefetch_always = true;
+            o.n_threads = 3;
+            o.io = k == 1 ? SL_IO_PREAD : SL_IO_AUTO;
+            o.cache_dir = dir;
+            assert_int_equal(run(model, &o, 4 * N_GEN, delay, &faults, &st), want);
+            print_message("%u slots: %llu warm, %llu predicted reads, %llu used, %llu wasted\n", slots[k],
+                          (unsigned long long)st.experts.warm_issued, (unsigned long long)st.experts.prefetch_issued,
+                          (unsigned long long)st.experts.prefetch_used, (unsigned long long)st.experts.prefetch_wasted);
+            if (k == 0) /* with more room what was predicted may all be there, or be used */
+                assert_true(st.experts.prefetch_issued > 0 && st.experts.prefetch_used > 0 && st.experts.prefetch_wasted > 0);
+            assert_true(!again || st.experts.warm_issued > 0);
+        }
+    remove_all(dir);
+}
+
 static void test_damaged_records_start_cold(void **state)
 {
     (void)state;
@@ -498,6 +530,7 @@ int main(void)
         cmocka_unit_test(test_cancel_leaves_the_position),
         cmocka_unit_test(test_allocation_failures),
         cmocka_unit_test(test_a_run_begins_with_what_the_one_before_used),
+        cmocka_unit_test(test_reading_two_layers_ahead_from_a_warm_start),
         cmocka_unit_test(test_damaged_records_start_cold),
         cmocka_unit_test(test_a_record_tells_the_hit_rate),
         cmocka_unit_test(test_options_in_a_line),
