@@ -211,9 +211,13 @@ void sl_arrival_read_ahead(sl_residency *r)
     sl_arrival *a = &r->arrival;
     if (!a->n_missing || a->all_sent || !r->active) return;
     bool room = true;
-    for (uint32_t i = r->pos; i < r->n_step; i++)
+    /* Where units stream, no further than one unit beyond the windows: first reads into memory have its pages made, which
+     * should be spread over the sweep as its other reads are. */
+    uint32_t left = r->n_step - r->pos, n = r->plan.n_window ? r->plan.n_window + 1 : left;
+    if (n > left) n = left;
+    for (uint32_t i = r->pos; i < r->pos + n; i++)
         if (unit_pieces(r, r->steps[i].unit, false, false, &room, NULL) != SL_OK || !room) return;
-    a->all_sent = true; /* of this sweep: what is left belongs to units that it has not */
+    a->all_sent = n == left; /* of this sweep: what is left belongs to units that it has not */
 }
 
 bool sl_arrival_has(const sl_residency *r, const sl_range *g)
