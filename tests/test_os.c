@@ -279,6 +279,28 @@ static void blocks_are_zeroed_aligned_and_entered(void **state)
         }
 }
 
+static void pages_that_come_behind(void **state)
+{
+    (void)state;
+    enum { BYTES = 96 * MIB + 8192 };
+    sl_block b;
+    for (int settled = 0; settled < 2; settled++) {
+        assert_int_equal(sl_block_open(&b, NULL, SL_MEM_EXPERTS, BYTES, SL_BLOCK_HUGE | SL_BLOCK_BEHIND, "slots", NULL), SL_OK);
+        assert_true(resident_bytes(b.ptr, 2 * MIB) == 2 * MIB); /* the first are there at once */
+        for (uint64_t at = 0; at < BYTES; at += 4096) /* used while they come: nothing that is written is lost */
+            memset(b.ptr + at, 1 + (int)(at / 4096 % 250), 64);
+        if (settled) {
+            sl_block_settle(&b);
+            assert_true(b.filler == NULL && resident_bytes(b.ptr, BYTES) == BYTES);
+        }
+        for (uint64_t at = 0; at < BYTES; at += 4096) assert_int_equal(b.ptr[at + 63], 1 + at / 4096 % 250);
+        sl_block_close(&b);
+    }
+    assert_int_equal(sl_block_open(&b, NULL, SL_MEM_EXPERTS, BYTES, SL_BLOCK_HUGE | SL_BLOCK_BEHIND, "slots", NULL), SL_OK);
+    sl_block_close(&b); /* while they still come */
+    assert_true(b.ptr == NULL && b.filler == NULL);
+}
+
 static void lazy_blocks_hold_what_was_committed(void **state)
 {
     (void)state;
@@ -583,6 +605,7 @@ int main(void)
         cmocka_unit_test(this_machine_answers),
         cmocka_unit_test(cpu_levels_follow_from_each_other),
         cmocka_unit_test(blocks_are_zeroed_aligned_and_entered),
+        cmocka_unit_test(pages_that_come_behind),
         cmocka_unit_test(lazy_blocks_hold_what_was_committed),
         cmocka_unit_test(huge_blocks_lie_in_huge_pages),
         cmocka_unit_test(refused_blocks_leave_nothing_behind),

@@ -6,10 +6,13 @@
  *                huge pages the first row of each layer would make 2 MiB resident.  So resident = what was touched or
  *                committed, to the page, and khugepaged leaves the block alone.
  *   HUGE | LAZY  huge pages that come when touched: resident may exceed what was touched by up to 2 MiB per place.
+ *   HUGE | BEHIND  as HUGE, but a thread makes them resident (mem_fill.c).
  *
  * The guard page catches overruns and keeps the kernel from merging neighbours, so that smaps speaks of one block.
  * Left out: explicit huge pages (hugetlbfs), which need an administrator. */
 #include "os/mem.h"
+
+#include "os/mem_int.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -53,20 +56,14 @@ static void advise_pages(uint8_t *p, size_t bytes, bool huge)
     if (whole < bytes) madvise(p + whole, bytes - whole, MADV_NOHUGEPAGE);
 }
 
-/* Makes [p, p + bytes) resident and writable without changing what it holds. */
-static bool populate(uint8_t *p, size_t bytes)
+/* Huge pages at once, or the first of them at once and the others behind. */
+static bool make_resident(sl_block *b, size_t bytes, unsigned flags)
 {
-#ifdef MADV_POPULATE_WRITE
-    int rc;
-    do
-        rc = madvise(p, bytes, MADV_POPULATE_WRITE);
-    while (rc != 0 && (errno == EINTR || errno == EAGAIN));
-    if (rc == 0) return true;
-    if (errno != EINVAL) return false; /* EINVAL: a kernel before 5.14 */
-#endif
-    for (size_t i = 0; i < bytes; i += 4096)
-        __atomic_fetch_or(p + i, 0, __ATOMIC_RELAXED); /* a write that may race with a real one */
-    return true;
+    if (!(flags & SL_BLOCK_HUGE) || (flags & SL_BLOCK_LAZY)) return true;
+    size_t now = (flags & SL_BLOCK_BEHIND) && bytes > HUGE_BYTES ? HUGE_BYTES : bytes;
+    if (!sl_populate(b->ptr, now)) return false;
+    if (now < bytes) b->filler = sl_filler_start(b->ptr + now, bytes - now);
+    return now == bytes || b->filler;
 }
 
 static sl_status no_memory(sl_err *err, const char *what, uint64_t bytes, const char *reason)
@@ -96,7 +93,7 @@ sl_status sl_block_open(sl_block *b, sl_ledger *ledger, sl_mem_kind kind, uint64
         b->map = b->ptr;
         b->mapped_bytes = rounded + page_bytes();
         advise_pages(b->ptr, rounded, huge);
-        if (!(flags & SL_BLOCK_HUGE) || (flags & SL_BLOCK_LAZY) || populate(b->ptr, rounded)) return SL_OK;
+        if (make_resident(b, rounded, flags)) return SL_OK;
     }
     int why = errno;
     sl_block_close(b);
@@ -110,26 +107,38 @@ sl_status sl_block_commit(sl_block *b, uint64_t from, uint64_t bytes, sl_err *er
                        bytes, from, b->bytes);
     if (!bytes) return SL_OK;
     uint64_t first = sl_round_down(from, page_bytes()), end = sl_round_up(from + bytes, page_bytes());
-    if (sl_alloc_should_fail() || !populate(b->ptr + first, end - first))
+    if (sl_alloc_should_fail() || !sl_populate(b->ptr + first, end - first))
         return no_memory(err, sl_mem_kind_name(b->kind), bytes, "the system has no more pages");
     return SL_OK;
 }
 
-/* Bytes in huge pages of the mappings that overlap [from, to). */
-static uint64_t huge_bytes_between(FILE *smaps, uintptr_t from, uintptr_t to)
+void sl_block_settle(sl_block *b)
+{
+    sl_filler_wait(b->filler);
+    b->filler = NULL;
+}
+
+typedef struct {
+    uint64_t huge_kib, resident_kib;
+} page_sums;
+
+/* Of the mappings that overlap [from, to). */
+static page_sums pages_between(FILE *smaps, uintptr_t from, uintptr_t to)
 {
     char line[512];
     bool inside = false;
-    uint64_t sum_kib = 0;
+    page_sums sum = {0};
     while (fgets(line, sizeof line, smaps)) {
         uintptr_t a, z;
         unsigned long long kib;
         if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &a, &z) == 2)
             inside = a < to && z > from;
         else if (inside && sscanf(line, "AnonHugePages: %llu kB", &kib) == 1)
-            sum_kib += kib;
+            sum.huge_kib += kib;
+        else if (inside && sscanf(line, "Rss: %llu kB", &kib) == 1)
+            sum.resident_kib += kib;
     }
-    return sum_kib * 1024;
+    return sum;
 }
 
 bool sl_block_is_huge(const sl_block *b)
@@ -137,14 +146,15 @@ bool sl_block_is_huge(const sl_block *b)
     FILE *smaps = b->ptr ? fopen("/proc/self/smaps", "re") : NULL;
     if (!smaps) return false;
     uintptr_t from = (uintptr_t)b->ptr;
-    uint64_t huge = huge_bytes_between(smaps, from, from + b->bytes);
+    page_sums sum = pages_between(smaps, from, from + b->bytes);
     fclose(smaps);
-    return huge >= b->bytes / 2 && huge > 0;
+    return sum.huge_kib >= sum.resident_kib / 2 && sum.huge_kib > 0;
 }
 
 void sl_block_close(sl_block *b)
 {
     if (!b) return;
+    sl_filler_stop(b->filler);
     if (b->map) munmap(b->map, b->mapped_bytes);
     if (b->ledger) sl_ledger_give(b->ledger, b->kind, sl_round_up(b->bytes, page_bytes()));
     *b = (sl_block){0};

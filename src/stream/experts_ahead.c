@@ -271,6 +271,7 @@ void sl_experts_sweep(sl_experts *x, uint32_t n_tok)
     if (x->sweep_tok > 1) forget_chunk(x);
     x->sweep++;
     x->sweep_tok = n_tok;
+    if (n_tok == 1) sl_block_settle(&x->slots_block); /* pages come beside a prompt, but not between two tokens */
     /* A chunk's steps are long, nobody looks at the reader meanwhile, and what is read ahead is as good as demanded. */
     __atomic_store_n(&x->io->background, n_tok > 1 && x->io->depth > SL_IO_BACKGROUND ? x->io->depth : SL_IO_BACKGROUND,
                      __ATOMIC_RELAXED);

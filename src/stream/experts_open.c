@@ -46,7 +46,8 @@ static sl_status take_memory(sl_experts *x, sl_err *err)
     sl_status rc = sl_block_open(&x->book, x->ledger, SL_MEM_EXPERTS, book, 0, "bookkeeping of experts", err);
     if (rc != SL_OK) return rc;
     if (!x->layout.opt.views) {
-        rc = sl_block_open(&x->slots_block, x->ledger, SL_MEM_EXPERTS, bytes, SL_BLOCK_HUGE, "expert slots", err);
+        rc = sl_block_open(&x->slots_block, x->ledger, SL_MEM_EXPERTS, bytes, SL_BLOCK_HUGE | SL_BLOCK_BEHIND, "expert slots",
+                           err);
         if (rc == SL_OK) x->stats.huge = sl_block_is_huge(&x->slots_block);
     } else if (x->ledger) {
         rc = sl_ledger_take(x->ledger, SL_MEM_EXPERTS, bytes, err);

@@ -48,8 +48,8 @@ static sl_status take_memory(sl_residency *r, sl_err *err)
 {
     const sl_residency_plan *p = &r->plan;
     sl_status rc = SL_OK;
-    /* what is loaded late becomes resident with its first read, while others are under way */
-    unsigned pages = SL_BLOCK_HUGE | (r->layout.opt.load_late ? SL_BLOCK_LAZY : 0u);
+    /* what is loaded late becomes resident with its first read, in the order of use; else ahead of the reads */
+    unsigned pages = SL_BLOCK_HUGE | (r->layout.opt.load_late ? SL_BLOCK_LAZY : SL_BLOCK_BEHIND);
     if (r->layout.opt.views) return r->ledger ? enter_views(r, err) : SL_OK;
     if (p->resident_bytes)
         rc = sl_block_open(&r->resident, r->ledger, SL_MEM_RESIDENT, p->resident_bytes, pages,
