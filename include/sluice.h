@@ -268,7 +268,7 @@ struct sl_plan {
     /* forecast; 0: not known */
     uint32_t prompt_tok, predict_tok; /* a prompt of so many tokens, then so many one by one */
     double prefill_tok_s, decode_tok_s, load_s;
-    double first_token_s;                        /* opening, loading, the prompt */
+    double first_token_s;                        /* opening, then the prompt with load_late; reading by mmap takes longer */
     double decode_full_tok_s;                    /* with the context full */
     double prefill_compute_s, prefill_wait_s;    /* of the whole prompt: computing, waiting for reads */
     double decode_compute_s, decode_wait_s;      /* of one token */

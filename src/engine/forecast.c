@@ -2,7 +2,7 @@
  *
  * A unit (a layer, a block of the head) computes while the next one is being read, so each takes the longer of the two.  The
  * drive's rate is the one that was seen beside computing, where that was tried.  A prompt goes through in chunks, each of them
- * one sweep.
+ * one sweep; what stays in memory may arrive along with the first of them.
  *
  * Computing n tokens from position p on costs  fixed + n * each + n * visible * attention,  visible being the positions that a
  * token sees on average; the three constants follow from three timings.  One token has kernels of its own and two timings. */
@@ -65,32 +65,36 @@ static double expert_reads(const sl_plan *p, uint32_t n_tok)
     return all * chosen * (1 - (double)p->expert_slots / p->expert_count);
 }
 
-static sweep_time sweep(const sl_plan *p, const sl_costs *c, uint32_t n_tok, uint32_t pos, bool head)
+/* arriving: bytes of all units that are read when a unit is first used: layers by the sweep from position 0, the head by the
+ * first that has one. */
+static sweep_time sweep(const sl_plan *p, const sl_costs *c, uint32_t n_tok, uint32_t pos, bool head, double arriving)
 {
     sweep_time t = {0};
     double units = 0, layers = 0;
     for (uint32_t i = 0; i < c->n_kind; i++) units += c->kind[i].n, layers += c->kind[i].head ? 0 : c->kind[i].n;
-    double stream = (double)p->stream_bytes - expert_reads(p, 1);
+    double stream = not_less((double)p->stream_bytes - expert_reads(p, 1), 0);
     double rate = c->stream_rate_s > 0 ? c->stream_rate_s : p->drive_bytes_s;
-    double read_s = rate > 0 && units > 0 ? not_less(stream, 0) / units / rate : 0;
+    double read_s = rate > 0 && units > 0 ? stream / units / rate : 0;
+    double arrive_s = rate > 0 && units > 0 ? arriving / units / rate : 0;
     double experts_s = p->drive_bytes_s > 0 && layers > 0 ? expert_reads(p, n_tok) / layers / p->drive_bytes_s : 0;
     for (uint32_t i = 0; i < c->n_kind; i++) {
         const sl_kind_cost *k = &c->kind[i];
         if (k->head && !head) continue;
         double s = sl_kind_seconds(c, k, n_tok, pos);
         t.compute_s += k->n * s;
-        t.wait_s += k->n * not_less(read_s - s, 0);
+        bool first = k->head || pos == 0;
+        t.wait_s += k->n * not_less(read_s + (first ? arrive_s : 0) - s, 0);
         if (!k->head) t.wait_s += k->n * not_less(experts_s - HIDES * s, 0);
     }
     return t;
 }
 
-static sweep_time prompt(const sl_plan *p, const sl_costs *c)
+static sweep_time prompt(const sl_plan *p, const sl_costs *c, double arriving)
 {
     sweep_time sum = {0};
     for (uint32_t pos = 0; pos < p->prompt_tok;) {
         uint32_t n = (uint32_t)sl_min_u64(p->prefill_chunk_tok, p->prompt_tok - pos);
-        sweep_time t = sweep(p, c, n, pos, pos + n == p->prompt_tok);
+        sweep_time t = sweep(p, c, n, pos, pos + n == p->prompt_tok, arriving);
         sum.compute_s += t.compute_s;
         sum.wait_s += t.wait_s;
         pos += n;
@@ -106,16 +110,22 @@ static const char *bound_of(const sl_plan *p, sweep_time t)
     return memory_s > t.compute_s / 2 ? "memory" : "compute";
 }
 
-static void set_load(sl_plan *p, double open_s)
+/* Loading first, then a prompt (bench); or what stays arrives along with the prompt, all but experts that all fit (run). */
+static void set_load(sl_plan *p, const sl_costs *c)
 {
-    uint64_t load = p->resident_bytes + (p->expert_slots == p->expert_count ? p->expert_bytes : 0);
-    if (p->drive_bytes_s > 0) p->load_s = open_s + (double)load / p->drive_bytes_s;
+    if (p->drive_bytes_s <= 0) return;
+    double before_s = c ? c->open_s : 0;
+    if (p->expert_slots == p->expert_count) before_s += (double)p->expert_bytes / p->drive_bytes_s;
+    p->load_s = before_s + (double)p->resident_bytes / p->drive_bytes_s;
+    if (!c) return;
+    sweep_time along = prompt(p, c, (double)p->resident_bytes);
+    p->first_token_s = before_s + along.compute_s + along.wait_s;
 }
 
 void sl_forecast(sl_plan *p, const sl_costs *c)
 {
-    sweep_time first = prompt(p, c), next = sweep(p, c, 1, p->prompt_tok + p->predict_tok / 2, true);
-    sweep_time full = sweep(p, c, 1, p->ctx_tok - 1, true);
+    sweep_time first = prompt(p, c, 0), next = sweep(p, c, 1, p->prompt_tok + p->predict_tok / 2, true, 0);
+    sweep_time full = sweep(p, c, 1, p->ctx_tok - 1, true, 0);
     if (p->stream_bytes && p->drive_bytes_s <= 0) return;
     p->prefill_compute_s = first.compute_s;
     p->prefill_wait_s = first.wait_s;
@@ -124,8 +134,7 @@ void sl_forecast(sl_plan *p, const sl_costs *c)
     p->prefill_tok_s = p->prompt_tok / (first.compute_s + first.wait_s);
     p->decode_tok_s = 1 / (next.compute_s + next.wait_s);
     p->decode_full_tok_s = 1 / (full.compute_s + full.wait_s);
-    set_load(p, c->open_s);
-    if (p->load_s > 0) p->first_token_s = p->load_s + first.compute_s + first.wait_s;
+    set_load(p, c);
     snprintf(p->limit, sizeof p->limit, "%s", bound_of(p, next));
 }
 
@@ -139,6 +148,6 @@ void sl_forecast_mapped(sl_plan *p)
     p->decode_compute_s = t.compute_s;
     p->decode_wait_s = t.wait_s;
     p->decode_tok_s = 1 / (t.compute_s + t.wait_s);
-    set_load(p, 0);
+    set_load(p, NULL);
     snprintf(p->limit, sizeof p->limit, "%s", bound_of(p, t));
 }
