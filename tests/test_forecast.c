@@ -94,19 +94,6 @@ static void test_reading_hides_or_bounds(void **state)
     near(p.first_token_s, 0.080); /* 5 ms more for each unit's first use */
 }
 
-/* The rate that was seen beside computing counts, not the drive's alone. */
-static void test_reading_beside_computing(void **state)
-{
-    (void)state;
-    sl_costs c = two_layers_and_head();
-    sl_plan p = {.stream_bytes = 4000000, .model_bytes = 6000000, .prefill_chunk_tok = 10, .prompt_tok = 10, .predict_tok = 8,
-                 .ctx_tok = 100, .drive_bytes_s = 1e8};
-    c.stream_rate_s = 0.8e8;
-    sl_forecast(&p, &c);
-    near(p.decode_tok_s, 1 / 0.050);
-    near(p.prefill_compute_s + p.prefill_wait_s, 0.050);
-}
-
 static void test_nothing_is_made_up(void **state)
 {
     (void)state;
@@ -239,7 +226,6 @@ int main(void)
         cmocka_unit_test(test_costs_between_and_beyond_what_was_timed),
         cmocka_unit_test(test_costs_of_a_head_and_of_noise),
         cmocka_unit_test(test_reading_hides_or_bounds),
-        cmocka_unit_test(test_reading_beside_computing),
         cmocka_unit_test(test_nothing_is_made_up),
         cmocka_unit_test(test_every_family_is_forecast),
         cmocka_unit_test(test_what_is_asked_for_is_forecast),

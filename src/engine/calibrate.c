@@ -1,8 +1,8 @@
 /* What does a step cost here?  Times the model's own layers by the engine's own sweep, in a small engine that holds a sample
  * of the units: one layer of each kind, a block of the head, more of both so that no cache holds them all.  The weights are a
  * pattern, so that nothing is read from the drive; the split between what stays and what passes through windows is that of the
- * plan, but windows are never waited for.  Where the plan streams, the same sample runs once more with the real reads: how well
- * they go together with computing can't be told from either alone.  Left out: rows of the embedding table. */
+ * plan, but windows are never waited for.  Left out: rows of the embedding table, and the same sample with real reads: a few
+ * sweeps of a few layers told less of a whole sweep's reads than the probed rate does (docs/experiments.tsv). */
 #include "engine/forecast.h"
 
 #include "os/os.h"
@@ -15,9 +15,6 @@
 #define KV_BYTES     ((uint64_t)64 << 20)  /* of one layer of the sample */
 #define ONE_S        0.15                  /* for one-token sweeps at one position */
 #define MANY_S       0.25                  /* for a chunk */
-#define STREAM_S     0.4                   /* for sweeps with reads */
-#define STREAM_MAX_S 1.0                   /* what loading the sample and two such sweeps may take */
-#define DRIVE_BOUND  1.15                  /* such a sweep takes so much longer than computing alone */
 
 enum { MAX_SAMPLE = 56, MAX_HEAD = 24, MAX_SWEEP = 32, LEAST_SWEEP = 3, FEW_TOK = 16 };
 
@@ -93,8 +90,6 @@ typedef struct {
 
     double at[MAX_SAMPLE];                   /* when each layer of the sweep under way was done */
     double times[MAX_SAMPLE + 1][MAX_SWEEP]; /* per position, the head last */
-    double sweeps[MAX_SWEEP];                /* whole */
-    uint32_t n_sweep;
 } sample;
 
 static uint64_t unit_bytes(const sl_unit *u)
@@ -258,8 +253,8 @@ static void on_layer(void *user, const sl_layer_event *ev)
     s->at[ev->position] = sl_now_s();
 }
 
-/* blank: the matrices are a pattern; else they are read. */
-static sl_status open_sample(sample *s, sl_io *io, bool blank, sl_err *err)
+/* The matrices are a pattern; mapped files are used as they are. */
+static sl_status open_sample(sample *s, sl_io *io, sl_err *err)
 {
     sl_engine *e = &s->e;
     e->io = io;
@@ -271,8 +266,7 @@ static sl_status open_sample(sample *s, sl_io *io, bool blank, sl_err *err)
     sl_status rc = set_order(s, err);
     s->weights = rc == SL_OK ? pattern_open(io) : NULL;
     if (rc == SL_OK && !s->weights) return sl_fail(err, SL_ERR_NOMEM, "no memory for a pattern of weights");
-    if (io->ops->view) blank = false; /* mapped files are used as they are */
-    if (rc == SL_OK) rc = sl_engine_open_memory(e, blank ? &s->weights->io : io, err);
+    if (rc == SL_OK) rc = sl_engine_open_memory(e, io->ops->view ? io : &s->weights->io, err);
     if (rc == SL_OK) rc = sl_session_open(&s->session, e, err);
     if (rc == SL_OK) rc = sl_block_commit(&s->session->kv, 0, s->session->kv.bytes, err);
     if (rc == SL_OK) rc = sl_block_commit(&e->scratch, 0, e->scratch.bytes, err);
@@ -313,7 +307,7 @@ static double median(double *v, uint32_t n)
 /* One sweep; the time of each position goes to column i. */
 static sl_status time_sweep(sample *s, uint32_t n_tok, uint32_t pos, bool head, uint32_t i, sl_err *err)
 {
-    double begin = sl_now_s(), from = begin;
+    double from = sl_now_s();
     sl_status rc = sl_sweep(s->session, s->tokens, n_tok, pos, head, s->session->logits, true, err);
     double end = sl_now_s();
     uint32_t n = s->e.parts.n_exec;
@@ -322,8 +316,6 @@ static sl_status time_sweep(sample *s, uint32_t n_tok, uint32_t pos, bool head, 
         from = s->at[k];
     }
     s->times[n][i] = end - from;
-    s->sweeps[i] = end - begin;
-    s->n_sweep = i + 1;
     return rc;
 }
 
@@ -406,31 +398,6 @@ static sl_status measure(sample *s, sl_err *err)
     return rc;
 }
 
-/* Is the drive fast enough to try the sample's reads? */
-static bool can_stream(const sample *s, const sl_plan *plan)
-{
-    double part = (double)s->bytes / (double)plan->model_bytes;
-    double bytes = part * ((double)plan->resident_bytes + 2 * (double)plan->stream_bytes);
-    return plan->stream_bytes > 0 && !plan->expert_count && plan->drive_bytes_s > 0 && bytes / plan->drive_bytes_s < STREAM_MAX_S;
-}
-
-static sl_status measure_streaming(sample *s, sl_io *io, sl_err *err)
-{
-    sl_costs *c = s->costs;
-    sl_residency_plan r = {0};
-    double by_kind[SL_MAX_KIND + 1], compute_s = 0;
-    sl_status rc = open_sample(s, io, false, err);
-    if (rc == SL_OK) rc = time_kinds(s, 1, 0, true, STREAM_S, by_kind, err);
-    if (rc == SL_OK) sl_residency_get_plan(s->e.res, &r);
-    for (uint32_t i = 0; i < s->n_exec + s->n_head; i++)
-        compute_s += c->kind[i < s->n_exec ? s->kind[i] : c->n_kind - 1].one_s[0];
-    /* whole sweeps: a wait falls on one unit in this sweep and on another in the next */
-    double stream_s = rc == SL_OK ? median(s->sweeps, s->n_sweep) : 0;
-    if (stream_s > DRIVE_BOUND * compute_s) c->stream_rate_s = (double)r.stream_bytes / stream_s;
-    close_sample(s);
-    return rc;
-}
-
 sl_status sl_costs_measure(sl_costs *out, const sl_parts *p, const sl_engine_options *opt, const sl_plan *plan, sl_io *io,
                            sl_err *err)
 {
@@ -445,10 +412,9 @@ sl_status sl_costs_measure(sl_costs *out, const sl_parts *p, const sl_engine_opt
     choose_head(s, p);
     lead_in(s);
     cut_plan(s, plan, p->n_exec);
-    sl_status rc = open_sample(s, io, true, err);
+    sl_status rc = open_sample(s, io, err);
     if (rc == SL_OK) rc = measure(s, err);
     close_sample(s);
-    if (rc == SL_OK && opt->drive_bytes_s <= 0 && can_stream(s, plan)) rc = measure_streaming(s, io, err);
     sl_free(s);
     return rc;
 }

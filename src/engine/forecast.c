@@ -1,8 +1,7 @@
 /* How fast will it be?  Arithmetic only, from what calibrate.c timed and the rates of drive and memory.
  *
- * A unit (a layer, a block of the head) computes while the next one is being read, so each takes the longer of the two.  The
- * drive's rate is the one that was seen beside computing, where that was tried.  A prompt goes through in chunks, each of them
- * one sweep; what stays in memory may arrive along with the first of them.
+ * A unit (a layer, a block of the head) computes while the next one is being read, so each takes the longer of the two.
+ * A prompt goes through in chunks, each of them one sweep; what stays in memory may arrive along with the first of them.
  *
  * Computing n tokens from position p on costs  fixed + n * each + n * visible * attention,  visible being the positions that a
  * token sees on average; the three constants follow from three timings.  One token has kernels of its own and two timings. */
@@ -73,7 +72,7 @@ static sweep_time sweep(const sl_plan *p, const sl_costs *c, uint32_t n_tok, uin
     double units = 0, layers = 0;
     for (uint32_t i = 0; i < c->n_kind; i++) units += c->kind[i].n, layers += c->kind[i].head ? 0 : c->kind[i].n;
     double stream = not_less((double)p->stream_bytes - expert_reads(p, 1), 0);
-    double rate = c->stream_rate_s > 0 ? c->stream_rate_s : p->drive_bytes_s;
+    double rate = p->drive_bytes_s;
     double read_s = rate > 0 && units > 0 ? stream / units / rate : 0;
     double arrive_s = rate > 0 && units > 0 ? arriving / units / rate : 0;
     double experts_s = p->drive_bytes_s > 0 && layers > 0 ? expert_reads(p, n_tok) / layers / p->drive_bytes_s : 0;

@@ -20,13 +20,11 @@ typedef struct {
     sl_kind_cost kind[SL_MAX_KIND + 1];
     uint32_t n_kind;
     double open_s;        /* headers and tokenizer */
-    double stream_rate_s; /* bytes a second that arrived while computing went on; 0: not tried, or computing took as long */
     uint32_t few_tok, many_tok, far_tok; /* few == many: only that number was timed; far 0: only position 0 */
 } sl_costs;
 
-/* Times the sample's units: about a second without reading a weight, and where the plan streams and a drive's rate was measured
- * (not given) another half with the real reads, if the drive is fast enough for that.  Memory is entered in a ledger of the
- * plan's budget and given back.
+/* Times the sample's units: about a second without reading a weight.  Memory is entered in a ledger of the plan's budget and
+ * given back.
  * errors  as sl_engine_open */
 sl_status sl_costs_measure(sl_costs *out, const sl_parts *p, const sl_engine_options *opt, const sl_plan *plan, sl_io *io,
                            sl_err *err);
