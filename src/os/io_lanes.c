@@ -3,10 +3,11 @@
  * the budget's back.  Two lanes, because one leaves the drive idle between reads and more only lengthen its queue. */
 #include "os/io_int.h"
 
+#include "os/thread.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #define N_LANE      2
@@ -149,17 +150,9 @@ static const sl_io_ops lanes_ops = {.submit = lanes_submit,
 
 static int start_lanes(lanes_io *l)
 {
-    pthread_attr_t attr;
-    sigset_t all, before;
-    int rc = pthread_attr_init(&attr);
-    if (rc) return rc;
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    sigfillset(&all); /* signals belong to the application's threads */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = 0;
     for (; l->n_started < N_LANE && !rc; l->n_started += !rc)
-        rc = pthread_create(&l->lanes[l->n_started], &attr, lane_main, l);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
+        rc = sl_thread_start(&l->lanes[l->n_started], STACK_BYTES, lane_main, l);
     return rc;
 }
 

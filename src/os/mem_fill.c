@@ -6,10 +6,9 @@
 #include "os/mem_int.h"
 
 #include "base/base.h"
+#include "os/thread.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 
@@ -49,29 +48,13 @@ static void *fill(void *arg)
     return NULL;
 }
 
-/* With every signal blocked, so that signals reach the threads of the application. */
-static int start_thread(sl_filler *f)
-{
-    pthread_attr_t attr;
-    sigset_t all, before;
-    int rc = pthread_attr_init(&attr);
-    if (rc) return rc;
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&f->thread, &attr, fill, f);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
-    return rc;
-}
-
 sl_filler *sl_filler_start(uint8_t *p, size_t bytes)
 {
     sl_filler *f = sl_calloc(1, sizeof *f);
     if (!f) return NULL;
     f->p = p;
     f->bytes = bytes;
-    f->running = start_thread(f) == 0;
+    f->running = sl_thread_start(&f->thread, STACK_BYTES, fill, f) == 0;
     if (!f->running) fill(f);
     return f;
 }

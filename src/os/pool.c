@@ -15,12 +15,12 @@
 #include "os/pool.h"
 
 #include "os/os.h"
+#include "os/thread.h"
 
 #include <linux/futex.h>
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -159,22 +159,13 @@ void sl_pool_run(sl_pool *p, sl_pool_fn fn, void *arg)
     await_workers(p);
 }
 
-/* Starts the workers with every signal blocked, so that signals reach the threads of the application. */
 static int start_workers(sl_pool *p)
 {
-    pthread_attr_t attr;
-    sigset_t all, before;
-    int rc = pthread_attr_init(&attr);
-    if (rc) return rc;
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = 0;
     for (uint32_t i = 0; i + 1 < p->n_thread && !rc; i++) {
-        rc = pthread_create(&p->workers[i], &attr, worker_main, p);
+        rc = sl_thread_start(&p->workers[i], STACK_BYTES, worker_main, p);
         p->n_started += !rc;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
     return rc;
 }
 
