@@ -636,7 +636,8 @@ static void test_progress_counts_from_the_feed_on(void **state)
         ASSERT_OK(sl_session_feed(s, ids, 8, &err), err);
         sl_engine_stats(e, &after);
         assert_int_equal(now.done_tok, 8);
-        assert_in_range(now.done_bytes, 1, after.bytes_read - before.bytes_read);
+        /* the first has to read; a later one's reads may all have come ahead of it, and the next one's after it */
+        assert_in_range(now.done_bytes, i == 0 ? 1 : 0, after.bytes_read - before.bytes_read);
     }
     sl_session_close(s);
     sl_engine_close(e);
