@@ -630,15 +630,16 @@ static void test_progress_counts_from_the_feed_on(void **state)
     prompt_ids(ids, N_PROMPT);
     ASSERT_OK(open_tight(&e, models[0], &o, 0, NULL, NULL, &err), err);
     ASSERT_OK(sl_session_open(&s, e, &err), err);
+    sl_stats before, after = {0};
     for (int i = 0; i < 3; i++) {
-        sl_stats before, after;
         sl_engine_stats(e, &before);
         ASSERT_OK(sl_session_feed(s, ids, 8, &err), err);
         sl_engine_stats(e, &after);
         assert_int_equal(now.done_tok, 8);
-        /* the first has to read; a later one's reads may all have come ahead of it, and the next one's after it */
-        assert_in_range(now.done_bytes, i == 0 ? 1 : 0, after.bytes_read - before.bytes_read);
+        /* this prompt's, not all since opening; none when its reads came ahead of it and the next one's come after it */
+        assert_in_range(now.done_bytes, 0, after.bytes_read - before.bytes_read);
     }
+    assert_true(after.bytes_read > 0);
     sl_session_close(s);
     sl_engine_close(e);
 }

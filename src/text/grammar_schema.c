@@ -478,8 +478,8 @@ static void draw_types(sl_schema *s, const sl_schema_conj *c, unsigned types, ui
 
 static void draw(sl_schema *s, sl_schema_conj c, uint32_t rule)
 {
-    const sl_json *list;
-    const char *keyword;
+    const sl_json *list = NULL;
+    const char *keyword = NULL;
     bool named;
     uint32_t from = s->b->rules[rule].start, to = s->b->rules[rule].end;
     if (c.never) return; /* no text; whoever calls it finds that out when the grammar is finished */
