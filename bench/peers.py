@@ -25,6 +25,16 @@ def build(source, targets, options):
     call("cmake", "--build", source / "build", "-j", "2", "--target", *targets)
 
 
+def mend_tiles(llama):
+    """gcc 12 drops the stores to the tile configuration, since its _tile_loadconfig claims to read only 8 bytes of it: on
+    processors with AMX the first prompt then ends in an illegal instruction."""
+    source = llama / "ggml" / "src" / "ggml-cpu" / "amx" / "mmq.cpp"
+    text, load = source.read_text(), "    _tile_loadconfig(&tc);\n"
+    keep = '    __asm__ volatile("" : : "r"(&tc) : "memory");\n'
+    if load in text and keep not in text:
+        source.write_text(text.replace(load, keep + load))
+
+
 def build_bmoe(peer, git):
     """On the same llama.cpp; since its fork's hook isn't there, its --overlap isn't either."""
     top = peer / "bmoe"
@@ -49,6 +59,7 @@ def setup(peer, ik, bmoe):
         call("npm", "install", "--silent", "--ignore-scripts", "node-llama-cpp", cwd=peer / "nlc")
     if not (peer / "llama.cpp").exists():
         call("git", "clone", "-q", package / "llama" / "gitRelease.bundle", peer / "llama.cpp")
+    mend_tiles(peer / "llama.cpp")
     build(peer / "llama.cpp", LLAMA_TARGETS, ["-DLLAMA_BUILD_UI=OFF"])
     if ik and not (peer / "ik").exists():
         call("git", "clone", "-q", ik, peer / "ik")
