@@ -190,9 +190,28 @@ static void senseless_counts_and_no_memory_are_refused(void **state)
     }
 }
 
+static void do_nothing(void *arg, uint32_t i_thread, uint32_t n_thread)
+{
+    (void)arg, (void)i_thread, (void)n_thread;
+}
+
+/* A worker may wake for the last job only when the pool is already being closed. */
+static void test_closing_right_behind_a_job(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 5000; i++) {
+        sl_pool *p;
+        sl_err err = {0};
+        ASSERT_OK(sl_pool_open(&p, 2 + (uint32_t)i % 3, &err), err);
+        for (int k = 0; k <= i % 3; k++) sl_pool_run(p, do_nothing, NULL);
+        sl_pool_close(p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_closing_right_behind_a_job),
         cmocka_unit_test(every_thread_runs_every_job),
         cmocka_unit_test(results_travel_between_threads),
         cmocka_unit_test(sleeping_threads_wake_up),

@@ -91,6 +91,14 @@ ALWAYS void fetch(fetcher *f, uint32_t bytes)
 
 /* ---- decoding ---- */
 
+/* The codes of low nibbles; what else is in the bytes does not matter. */
+ALWAYS __m256i code_of(sl_type type, __m256i v)
+{
+    v = _mm256_and_si256(v, _mm256_set1_epi8(15));
+    if (type != SL_MXFP4) return v;
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_setr_epi8(SL_MM_FP4_CODES)), v);
+}
+
 /* 16 bytes as 32 nibbles: the low ones in the low lane. */
 ALWAYS __m256i nibbles(const uint8_t *p)
 {
@@ -127,10 +135,8 @@ ALWAYS __m256i codes_32(sl_type type, const uint8_t *p)
         return nibbles(p + 2);
     case SL_Q4_1:
         return nibbles(p + 4);
-    case SL_MXFP4: {
-        const __m256i codes = _mm256_broadcastsi128_si256(_mm_setr_epi8(SL_MM_FP4_CODES));
-        return _mm256_shuffle_epi8(codes, nibbles(p + 1));
-    }
+    case SL_MXFP4:
+        return code_of(type, nibbles(p + 1));
     case SL_Q5_0:
         return add_fifth_bits(nibbles(p + 6), p + 2);
     default:
@@ -295,21 +301,52 @@ ALWAYS void sums_of_halves(const __m256i s[8], __m256i half[2])
     half[1] = _mm256_permute2x128_si256(rows[0], rows[1], 0x31);
 }
 
-/* Four-bit codes of two rows at a time: their low nibbles are the first half of a block, their high nibbles the second.
- */
-ALWAYS void dots_4bit(const uint8_t *const *row, size_t at, const int8_t *q, __m256i half[2])
+/* word[k] = bytes 4k to 4k + 3 at `at` of eight rows, a row to a lane. */
+ALWAYS void words_8(const uint8_t *const *row, size_t at, __m256i word[4])
 {
-    const __m256i low = _mm256_set1_epi8(15);
-    __m256i x_low = _mm256_broadcastsi128_si256(load_128(q)), x_high = _mm256_broadcastsi128_si256(load_128(q + 16));
-    __m256i first[4], second[4];
+    __m256i v[4];
     UNROLL
-    for (int i = 0; i < 4; i++) {
-        __m256i v = _mm256_set_m128i(load_128(row[i + 4] + at), load_128(row[i] + at));
-        first[i] = dot_32(SL_Q4_0, _mm256_and_si256(v, low), x_low);
-        second[i] = dot_32(SL_Q4_0, _mm256_and_si256(_mm256_srli_epi16(v, 4), low), x_high);
+    for (int i = 0; i < 4; i++)
+        v[i] = _mm256_set_m128i(load_128(row[i + 4] + at), load_128(row[i] + at));
+    __m256i a = _mm256_unpacklo_epi32(v[0], v[1]), b = _mm256_unpacklo_epi32(v[2], v[3]);
+    __m256i c = _mm256_unpackhi_epi32(v[0], v[1]), d = _mm256_unpackhi_epi32(v[2], v[3]);
+    word[0] = _mm256_unpacklo_epi64(a, b);
+    word[1] = _mm256_unpackhi_epi64(a, b);
+    word[2] = _mm256_unpacklo_epi64(c, d);
+    word[3] = _mm256_unpackhi_epi64(c, d);
+}
+
+/* sum plus the products of four words of codes with 16 activations.  Without VNNI four pairs are added in 16 bits: at most
+ * 4 * 2 * 127 * 28, with the codes of MXFP4. */
+ALWAYS __m256i add_words(__m256i sum, const __m256i code[4], const int8_t *q)
+{
+#if defined(__AVX512VNNI__)
+    UNROLL
+    for (int k = 0; k < 4; k++) /* one instruction; the compiler makes two of it */
+        __asm__("vpdpbusd %2%{1to8%}, %1, %0" : "+v"(sum) : "v"(code[k]), "m"(*(const int32_t(*)[1])(const void *)(q + k * 4)));
+    return sum;
+#else
+    __m256i pairs = _mm256_setzero_si256();
+    UNROLL
+    for (int k = 0; k < 4; k++)
+        pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(code[k], _mm256_set1_epi32(load_i32(q + k * 4))));
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+#endif
+}
+
+/* Four-bit codes: the low nibbles of a row's 16 bytes are the first half of a block, the high ones the second.  Lanes are
+ * rows from the start, so that no sums are left to be added up crosswise.  half: what the sums begin with, then they. */
+ALWAYS void dots_4bit(sl_type type, const uint8_t *const *row, size_t at, const int8_t *q, __m256i half[2])
+{
+    __m256i word[4], first[4], second[4];
+    words_8(row, at, word);
+    UNROLL
+    for (int k = 0; k < 4; k++) {
+        first[k] = code_of(type, word[k]);
+        second[k] = code_of(type, _mm256_srli_epi16(word[k], 4));
     }
-    half[0] = sums_of_pairs(first);
-    half[1] = sums_of_pairs(second);
+    half[0] = add_words(half[0], first, q);
+    half[1] = add_words(half[1], second, q + 16);
 }
 
 /* isum of both halves of the blocks at `at` in eight rows, the offset taken off; q and sum_q [2] are the activations.
@@ -317,19 +354,20 @@ ALWAYS void dots_4bit(const uint8_t *const *row, size_t at, const int8_t *q, __m
 ALWAYS void dots_32(sl_type type, const uint8_t *const *row, size_t at, const int8_t *q, const int32_t *sum_q,
                     __m256i half[2])
 {
-    if (type == SL_Q4_0 || type == SL_Q4_1) {
-        dots_4bit(row, at + sl_mm_block_bytes(type) - 16, q, half);
-    } else {
-        __m256i x = load_256(q), s[8];
-        UNROLL
-        for (int i = 0; i < 8; i++)
-            s[i] = dot_32(type, codes_32(type, row[i] + at), x);
-        sums_of_halves(s, half);
-    }
     const int offset = type == SL_Q8_0 ? CODE_OFFSET_Q8 : sl_mm_offset_log2(type);
-    if (offset < 0) return;
     for (uint32_t h = 0; h < 2; h++)
-        half[h] = _mm256_sub_epi32(half[h], _mm256_slli_epi32(_mm256_set1_epi32(sum_q[h]), offset));
+        half[h] = offset < 0 ? _mm256_setzero_si256() : _mm256_set1_epi32(-sum_q[h] * (1 << offset));
+    if (type == SL_Q4_0 || type == SL_Q4_1 || type == SL_MXFP4) {
+        dots_4bit(type, row, at + sl_mm_block_bytes(type) - 16, q, half);
+        return;
+    }
+    __m256i x = load_256(q), s[8], sum[2];
+    UNROLL
+    for (int i = 0; i < 8; i++)
+        s[i] = dot_32(type, codes_32(type, row[i] + at), x);
+    sums_of_halves(s, sum);
+    for (uint32_t h = 0; h < 2; h++)
+        half[h] = _mm256_add_epi32(half[h], sum[h]);
 }
 
 ALWAYS void one_32(sl_type type, const sl_mm_rows *w, const sl_qact *a, float *y)
