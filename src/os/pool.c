@@ -121,8 +121,8 @@ static void *worker_main(void *arg)
     sl_pool *p = arg;
     for (unsigned seen = 0;;) {
         await_job(p, seen);
+        seen = atomic_load(&p->generation); /* before stop and the claims: nothing announced after them is missed */
         if (atomic_load(&p->stop)) return NULL;
-        seen = atomic_load(&p->generation); /* before the claims: a job announced after them is not missed */
         work(p);
     }
 }
