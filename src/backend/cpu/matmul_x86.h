@@ -1,9 +1,10 @@
 /* What the AVX2 and AVX-512 matrix kernels have in common: decoding blocks, a group of rows times one token, unpacking
  * a panel.  Included by matmul_avx2.c and matmul_avx512.c only, and compiled for either: with VNNI where there is VNNI.
  *
- * One token: eight rows side by side.  A block of each row becomes a vector of partial integer sums; the eight vectors
- * are added up crosswise into one vector of eight row sums, so that the float part of the law (scale, fmaf in order of
- * the blocks) is done for eight rows at once, each in its own lane.  What comes next is prefetched meanwhile: eight
+ * One token: eight rows side by side, so that the float part of the law (scale, fmaf in order of the blocks) is done for
+ * eight rows at once, each in its own lane.  A block of each row becomes a vector of partial integer sums, and the eight
+ * vectors are added up crosswise into one of eight row sums; where 16 bytes hold a whole block (four bits), words of the
+ * eight rows are turned first instead, and nothing is left to add up.  What comes next is prefetched meanwhile: eight
  * streams that jump at every group are more than the hardware foresees (without: a third of the speed).
  *
  * 16-bit sums: vpmaddubsw adds two products, at most 2 * 127 * 15 (4 bits), 31 (5), 63 (6) or 128 (|Q8_0|), so 3810,
