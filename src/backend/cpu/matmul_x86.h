@@ -302,6 +302,17 @@ ALWAYS void sums_of_halves(const __m256i s[8], __m256i half[2])
     half[1] = _mm256_permute2x128_si256(rows[0], rows[1], 0x31);
 }
 
+/* v[i] holds four units of row i and four of row i + 4; unit[k] gets unit k of all rows. */
+ALWAYS void pairs_crosswise(const __m256i v[4], __m256i unit[4])
+{
+    __m256i a = _mm256_unpacklo_epi32(v[0], v[1]), b = _mm256_unpackhi_epi32(v[0], v[1]);
+    __m256i c = _mm256_unpacklo_epi32(v[2], v[3]), d = _mm256_unpackhi_epi32(v[2], v[3]);
+    unit[0] = _mm256_unpacklo_epi64(a, c);
+    unit[1] = _mm256_unpackhi_epi64(a, c);
+    unit[2] = _mm256_unpacklo_epi64(b, d);
+    unit[3] = _mm256_unpackhi_epi64(b, d);
+}
+
 /* word[k] = bytes 4k to 4k + 3 at `at` of eight rows, a row to a lane. */
 ALWAYS void words_8(const uint8_t *const *row, size_t at, __m256i word[4])
 {
@@ -309,12 +320,7 @@ ALWAYS void words_8(const uint8_t *const *row, size_t at, __m256i word[4])
     UNROLL
     for (int i = 0; i < 4; i++)
         v[i] = _mm256_set_m128i(load_128(row[i + 4] + at), load_128(row[i] + at));
-    __m256i a = _mm256_unpacklo_epi32(v[0], v[1]), b = _mm256_unpacklo_epi32(v[2], v[3]);
-    __m256i c = _mm256_unpackhi_epi32(v[0], v[1]), d = _mm256_unpackhi_epi32(v[2], v[3]);
-    word[0] = _mm256_unpacklo_epi64(a, b);
-    word[1] = _mm256_unpackhi_epi64(a, b);
-    word[2] = _mm256_unpacklo_epi64(c, d);
-    word[3] = _mm256_unpackhi_epi64(c, d);
+    pairs_crosswise(v, word);
 }
 
 /* sum plus the products of four words of codes with 16 activations.  Without VNNI four pairs are added in 16 bits: at most
@@ -467,17 +473,6 @@ ALWAYS uint32_t piece_block_bytes(sl_type type, uint32_t r)
     if (type == SL_Q6_K) return (64 + 16 + 8 + 1) * 4 * r;
     if (sl_mm_is_k(type)) return (64 + 8 + 4 + 2) * 4 * r;
     return (sl_mm_has_min(type) ? 10u : 9u) * 4 * r;
-}
-
-/* v[i] holds four units of row i and four of row i + 4; unit[k] gets unit k of all rows. */
-ALWAYS void pairs_crosswise(const __m256i v[4], __m256i unit[4])
-{
-    __m256i a = _mm256_unpacklo_epi32(v[0], v[1]), b = _mm256_unpackhi_epi32(v[0], v[1]);
-    __m256i c = _mm256_unpacklo_epi32(v[2], v[3]), d = _mm256_unpackhi_epi32(v[2], v[3]);
-    unit[0] = _mm256_unpacklo_epi64(a, c);
-    unit[1] = _mm256_unpackhi_epi64(a, c);
-    unit[2] = _mm256_unpacklo_epi64(b, d);
-    unit[3] = _mm256_unpackhi_epi64(b, d);
 }
 
 /* v[i] holds eight units of row i. */
